@@ -10,6 +10,8 @@ Usage: install.sh [OPTION]...
   --dir PATH          where the program is installed   (default: $HERMES_INSTALL_DIR or the home's hermes-agent)
   --branch REF        branch or tag to install
   --update            bring the source up to date first; what hermes update does
+  --check             with --update: tell whether there is an update, and change nothing
+  --yes               with --update: migrate the configuration without asking
   --skip-setup        ask nothing
   --no-venv           accepted, no effect
   -h, --help          this text
@@ -30,11 +32,13 @@ fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 value() { [ "$2" -gt 1 ] || fail "$1 needs a value"; }
 
-branch='' dir='' home='' ask=yes update=no source=''
+branch='' dir='' home='' ask=yes update=no check=no yes='' source=''
 while [ $# -gt 0 ]; do
     case "$1" in
         --skip-setup) ask=no ;;
         --update) update=yes ask=no ;;
+        --check) check=yes ;;
+        --yes) yes=--yes ;;
         --no-venv) ;;
         --branch) value "$1" $#; branch=$2; shift ;;
         --dir) value "$1" $#; dir=$2; shift ;;
@@ -249,14 +253,36 @@ offer_service() {
     case "$answer" in [yY]*) HERMES_HOME="$home" "$dir/bin/hermes" gateway install ;; esac
 }
 
+# Tells whether there is an update. Fetches at most what git needs to compare.
+check_for_update() {
+    local url own behind
+    if [ -n "${HERMES_RELEASE_URL:-}" ]; then
+        url="${HERMES_RELEASE_URL%/}/${branch:-main}/hermes-$(uname -s | tr '[:upper:]' '[:lower:]')-$(uname -m)"
+        download "$url.sha256" "$work/sum"
+        if [ "$(sum_of "$dir/bin/hermes")" = "$(cut -d' ' -f1 "$work/sum")" ]; then
+            say "Up to date."
+        else
+            say "An update is available: hermes update"
+        fi
+        return
+    fi
+    own=${HERMES_SOURCE:-$dir}
+    { is_source "$own" && [ -e "$own/.git" ] && have git; } || fail "$own is not a git repository, so there is nothing to compare with"
+    git -C "$own" rev-parse -q --verify '@{upstream}' >/dev/null || fail "the branch in $own follows no other, so there is nothing to compare with"
+    git -C "$own" -c protocol.http.allow="$(plain_http "$(git -C "$own" remote get-url origin 2>/dev/null)")" fetch -q || fail "the newest state could not be fetched"
+    behind=$(git -C "$own" rev-list --count 'HEAD..@{upstream}')
+    if [ "$behind" -eq 0 ]; then say "Up to date."; else say "An update is available ($behind commits): hermes update"; fi
+}
+
 check_dir
+if [ "$check" = yes ]; then check_for_update; exit 0; fi
 prepare_home
 if [ -n "${HERMES_RELEASE_URL:-}" ]; then from_release; else from_source; fi
 place_program
 link_command
 say "✓ $("$dir/bin/hermes" --version) is installed: $dir/bin/hermes"
 # What is left to do, the new program knows.
-[ "$update" = no ] || HERMES_HOME="$home" exec "$dir/bin/hermes" update --installed
+[ "$update" = no ] || HERMES_HOME="$home" exec "$dir/bin/hermes" update --installed $yes
 say "  Home: $home"
 [ "$home" = "$HOME/.hermes" ] || say "  Set HERMES_HOME=$home for every use of it."
 offer_service

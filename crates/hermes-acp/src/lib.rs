@@ -6,8 +6,10 @@
 
 mod content;
 mod frontend;
+mod model_option;
 mod server;
 mod session;
 mod tool_call;
 
+pub use model_option::EditorModel;
 pub use server::{AcpServer, EditorAgents, EditorMode, EditorReply};

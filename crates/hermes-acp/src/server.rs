@@ -7,11 +7,13 @@ use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
     AgentCapabilities, AuthenticateRequest, AuthenticateResponse, AvailableCommand, AvailableCommandsUpdate,
-    CancelNotification, Implementation, InitializeRequest, InitializeResponse, ListSessionsRequest,
-    ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, NewSessionRequest, NewSessionResponse,
-    PromptCapabilities, PromptRequest, PromptResponse, SessionCapabilities, SessionId, SessionInfo,
-    SessionListCapabilities, SessionMode, SessionModeState, SessionUpdate, SetSessionModeRequest,
-    SetSessionModeResponse, StopReason,
+    CancelNotification, ConfigOptionUpdate, ForkSessionRequest, ForkSessionResponse, Implementation,
+    InitializeRequest, InitializeResponse, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest,
+    LoadSessionResponse, NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest,
+    PromptResponse, ResumeSessionRequest, ResumeSessionResponse, SessionCapabilities, SessionConfigOption,
+    SessionForkCapabilities, SessionId, SessionInfo, SessionListCapabilities, SessionMode, SessionModeState,
+    SessionNotification, SessionResumeCapabilities, SessionUpdate, SetSessionConfigOptionRequest,
+    SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse, StopReason,
 };
 use agent_client_protocol::{Agent as AgentRole, Client, ConnectTo, Error};
 use hermes_agent::{Agent, Conversation, STOP_GRACE, TurnEnding, TurnOutcome, TurnRequest, TurnWork};
@@ -22,6 +24,7 @@ use tokio::sync::Semaphore;
 
 use crate::content::{input_of, plain_text};
 use crate::frontend::{EditorFrontend, chunk};
+use crate::model_option::{EditorModel, MODEL_OPTION, ModelChoice};
 use crate::session::{EditorSession, EditorSessions};
 use crate::tool_call;
 
@@ -54,8 +57,11 @@ impl EditorMode {
 
 /// What editors need of the program.
 pub trait EditorAgents: Send + Sync {
-    /// Returns the agent of a prompt, or the reason why there is none.
-    fn agent(&self) -> Result<Agent, String>;
+    /// Returns the agent of a prompt, with the configured model or another, or the reason why there is none.
+    fn agent(&self, model: Option<&EditorModel>) -> Result<Agent, String>;
+
+    /// Lists the models to choose from. May wait for the network.
+    fn models(&self) -> BoxFuture<'static, Vec<EditorModel>>;
 
     /// Sets the folder of a session's tools.
     fn set_working_folder(&self, task: &TaskId, folder: &Path);
@@ -156,6 +162,39 @@ impl AcpServer {
             .on_receive_request(
                 {
                     let server = server.clone();
+                    async move |request: ResumeSessionRequest, responder, connection| {
+                        let (server, to) = (server.clone(), connection.clone());
+                        connection.spawn(async move {
+                            responder.respond_with_result(server.resume_session(request, &to).await)
+                        })
+                    }
+                },
+                agent_client_protocol::on_receive_request!(),
+            )
+            .on_receive_request(
+                {
+                    let server = server.clone();
+                    async move |request: ForkSessionRequest, responder, connection| {
+                        let (server, to) = (server.clone(), connection.clone());
+                        connection.spawn(async move {
+                            responder.respond_with_result(server.fork_session(request, &to).await)
+                        })
+                    }
+                },
+                agent_client_protocol::on_receive_request!(),
+            )
+            .on_receive_request(
+                {
+                    let server = server.clone();
+                    async move |request: SetSessionConfigOptionRequest, responder, _connection| {
+                        responder.respond_with_result(server.set_option(&request))
+                    }
+                },
+                agent_client_protocol::on_receive_request!(),
+            )
+            .on_receive_request(
+                {
+                    let server = server.clone();
                     async move |request: ListSessionsRequest, responder, connection| {
                         let server = server.clone();
                         connection.spawn(async move {
@@ -209,37 +248,69 @@ impl AcpServer {
         folder: PathBuf,
         connection: &ConnectionTo<Client>,
     ) -> Result<NewSessionResponse, Error> {
-        let agent = self.agent()?;
+        let agent = self.agent(None)?;
         let conversation = agent.new_conversation(SOURCE, SessionKind::Local);
         let id = SessionId::new(conversation.session().as_str());
+        self.store_session(&agent, &conversation, &folder).await?;
+        let options = self.open(&id, folder, &agent, conversation, connection);
+        Ok(NewSessionResponse::new(id).modes(modes(EditorMode::Ask)).config_options(options))
+    }
+
+    /// Stores the row of a session, so that the editor finds it again before its first prompt.
+    async fn store_session(
+        &self,
+        agent: &Agent,
+        conversation: &Conversation,
+        folder: &Path,
+    ) -> Result<(), Error> {
         let mut row = NewSession::new(conversation.session().clone(), SOURCE, self.clock.now());
         row.cwd = Some(folder.to_string_lossy().into_owned());
         row.model_config = Some(json!({ "cwd": row.cwd, "provider": agent.models().provider }).to_string());
         row.model = Some(agent.models().name.clone());
-        self.store.create_session(row).await.map_err(Error::into_internal_error)?;
-        self.open(&id, folder, conversation);
-        self.announce_commands(&id, connection);
-        Ok(NewSessionResponse::new(id).modes(modes(EditorMode::Ask)))
+        self.store.create_session(row).await.map_err(Error::into_internal_error)
     }
 
-    fn open(&self, id: &SessionId, folder: PathBuf, conversation: Conversation) -> Arc<EditorSession> {
+    /// Opens a session, tells the editor its commands, and returns its options. The models that are not known yet follow.
+    fn open(
+        &self,
+        id: &SessionId,
+        folder: PathBuf,
+        agent: &Agent,
+        conversation: Conversation,
+        connection: &ConnectionTo<Client>,
+    ) -> Vec<SessionConfigOption> {
         let task = conversation.task().clone();
         self.agents.set_working_folder(&task, &folder);
-        self.sessions.insert(id, EditorSession::new(task, folder, conversation))
+        let models = agent.models();
+        let current = EditorModel { provider: models.provider.clone(), model: models.name.clone() };
+        let choice = ModelChoice::new(current);
+        let options = choice.options();
+        let session = self.sessions.insert(id, EditorSession::new(task, folder, conversation, choice));
+        self.announce_commands(id, connection);
+        let (listing, id, to) = (self.agents.models(), id.clone(), connection.clone());
+        let announced = connection.spawn(async move {
+            session.model.offer(listing.await);
+            let update = ConfigOptionUpdate::new(session.model.options());
+            to.send_notification(SessionNotification::new(id, SessionUpdate::ConfigOptionUpdate(update)))
+        });
+        if let Err(error) = announced {
+            tracing::debug!(%error, "the editor is gone");
+        }
+        options
     }
 
     fn announce_commands(&self, id: &SessionId, connection: &ConnectionTo<Client>) {
         let commands = self.agents.commands().into_iter();
         let commands = commands.map(|(name, about)| AvailableCommand::new(name, about)).collect();
         let update = SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(commands));
-        let notification = agent_client_protocol::v1::schema::SessionNotification::new(id.clone(), update);
+        let notification = SessionNotification::new(id.clone(), update);
         if let Err(error) = connection.send_notification(notification) {
             tracing::debug!(%error, "the editor is gone");
         }
     }
 
-    fn agent(&self) -> Result<Agent, Error> {
-        self.agents.agent().map_err(|reason| Error::internal_error().data(reason))
+    fn agent(&self, model: Option<&EditorModel>) -> Result<Agent, Error> {
+        self.agents.agent(model).map_err(|reason| Error::internal_error().data(reason))
     }
 
     /// Opens a stored session and shows the editor what was said.
@@ -249,26 +320,85 @@ impl AcpServer {
         connection: &ConnectionTo<Client>,
     ) -> Result<LoadSessionResponse, Error> {
         let id = request.session_id;
+        let agent = self.agent(None)?;
+        let conversation = self.stored(&id, &agent).await?.ok_or_else(no_such_session)?;
+        let frontend = self.frontend(&id, request.cwd.clone(), connection.clone());
+        for message in conversation.messages() {
+            replay(message, &frontend, &request.cwd);
+        }
+        let options = self.open(&id, request.cwd, &agent, conversation, connection);
+        Ok(LoadSessionResponse::new().modes(modes(EditorMode::Ask)).config_options(options))
+    }
+
+    /// Opens a stored session without showing it again. An unknown one begins anew under its id.
+    async fn resume_session(
+        &self,
+        request: ResumeSessionRequest,
+        connection: &ConnectionTo<Client>,
+    ) -> Result<ResumeSessionResponse, Error> {
+        let id = request.session_id;
+        let agent = self.agent(None)?;
+        let conversation = match self.stored(&id, &agent).await? {
+            Some(conversation) => conversation,
+            None if is_usable_id(&id) => {
+                let stored = hermes_types::SessionId::new(id.0.to_string());
+                let conversation = agent.new_conversation_with_id(stored, SOURCE, SessionKind::Local);
+                self.store_session(&agent, &conversation, &request.cwd).await?;
+                conversation
+            }
+            None => return Err(no_such_session()),
+        };
+        let options = self.open(&id, request.cwd, &agent, conversation, connection);
+        Ok(ResumeSessionResponse::new().modes(modes(EditorMode::Ask)).config_options(options))
+    }
+
+    /// Copies a session to a new one, which goes on independently.
+    async fn fork_session(
+        &self,
+        request: ForkSessionRequest,
+        connection: &ConnectionTo<Client>,
+    ) -> Result<ForkSessionResponse, Error> {
+        let agent = self.agent(None)?;
+        let original = match self.sessions.get(&request.session_id) {
+            // A prompt that runs is waited for, because a half turn cannot be continued twice.
+            Some(open) => open.conversation.lock().await.clone(),
+            None => self.stored(&request.session_id, &agent).await?.ok_or_else(no_such_session)?,
+        };
+        let copied = agent.branch_conversation(&original, Some(&request.cwd)).await;
+        let conversation = copied.map_err(Error::into_internal_error)?;
+        let id = SessionId::new(conversation.session().as_str());
+        let options = self.open(&id, request.cwd, &agent, conversation, connection);
+        Ok(ForkSessionResponse::new(id).modes(modes(EditorMode::Ask)).config_options(options))
+    }
+
+    /// Loads a stored conversation; a turn in it that was cut off is closed. Returns nothing if there is none.
+    async fn stored(&self, id: &SessionId, agent: &Agent) -> Result<Option<Conversation>, Error> {
         let stored = hermes_types::SessionId::new(id.0.to_string());
-        if let Some(open) = self.sessions.get(&id) {
+        if let Some(open) = self.sessions.get(id) {
             open.cancel();
         }
-        let agent = self.agent()?;
         let loaded = match agent.load_conversation(&stored).await {
             Ok(loaded) => loaded,
-            Err(hermes_agent::Error::NotFound(_)) => return Err(no_such_session()),
+            Err(hermes_agent::Error::NotFound(_)) => return Ok(None),
             Err(error) => return Err(Error::into_internal_error(error)),
         };
         if let Some(cut_off) = &loaded.unfinished_turn {
             agent.drop_turn(cut_off).await.map_err(Error::into_internal_error)?;
         }
-        let frontend = self.frontend(&id, request.cwd.clone(), connection.clone());
-        for message in loaded.conversation.messages() {
-            replay(message, &frontend, &request.cwd);
+        Ok(Some(loaded.conversation))
+    }
+
+    fn set_option(
+        &self,
+        request: &SetSessionConfigOptionRequest,
+    ) -> Result<SetSessionConfigOptionResponse, Error> {
+        let session = self.sessions.get(&request.session_id).ok_or_else(no_such_session)?;
+        if *request.config_id.0 != *MODEL_OPTION {
+            return Err(Error::invalid_params().data("there is no such option"));
         }
-        self.open(&id, request.cwd, loaded.conversation);
-        self.announce_commands(&id, connection);
-        Ok(LoadSessionResponse::new().modes(modes(EditorMode::Ask)))
+        let chosen = session.model.choose(&request.value);
+        chosen.ok_or_else(|| Error::invalid_params().data("there is no such model"))?;
+        Ok(SetSessionConfigOptionResponse::new(session.model.options()))
     }
 
     fn frontend(&self, id: &SessionId, folder: PathBuf, to: ConnectionTo<Client>) -> EditorFrontend {
@@ -276,7 +406,7 @@ impl AcpServer {
     }
 
     async fn list_sessions(&self, request: &ListSessionsRequest) -> Result<ListSessionsResponse, Error> {
-        let filter = SessionFilter { source: Some(SOURCE.to_owned()) };
+        let filter = SessionFilter::of_source(SOURCE);
         let listed =
             self.store.list_sessions(filter, MAX_LISTED).await.map_err(Error::into_internal_error)?;
         let mut sessions = Vec::new();
@@ -318,7 +448,7 @@ impl AcpServer {
         let _running = self.prompts.acquire().await.map_err(Error::into_internal_error)?;
         let mut conversation = session.conversation.lock().await;
         let cancel = session.begin();
-        let agent = self.agent()?;
+        let agent = self.agent(session.model.chosen().as_ref())?;
         let frontend = self.frontend(&id, session.folder.clone(), to);
         if let Some(line) = plain_text(&request.prompt).filter(|line| line.starts_with('/')) {
             match self.agents.run_command(line, &agent, &mut conversation).await {
@@ -367,8 +497,19 @@ fn initialize(request: &InitializeRequest) -> InitializeResponse {
             AgentCapabilities::new()
                 .load_session(true)
                 .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))
-                .session_capabilities(SessionCapabilities::new().list(SessionListCapabilities::new())),
+                .session_capabilities(
+                    SessionCapabilities::new()
+                        .list(SessionListCapabilities::new())
+                        .resume(SessionResumeCapabilities::new())
+                        .fork(SessionForkCapabilities::new()),
+                ),
         )
+}
+
+/// Tells whether an id that an editor kept can name a session here.
+fn is_usable_id(id: &SessionId) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    !id.0.is_empty() && id.0.len() <= 64 && id.0.chars().all(is_plain)
 }
 
 fn no_such_session() -> Error {

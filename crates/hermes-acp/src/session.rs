@@ -8,6 +8,8 @@ use agent_client_protocol::v1::schema::SessionId;
 use hermes_agent::Conversation;
 use hermes_types::{Cancel, TaskId};
 
+use crate::model_option::ModelChoice;
+
 /// A session that an editor has open.
 pub(crate) struct EditorSession {
     pub(crate) task: TaskId,
@@ -15,15 +17,17 @@ pub(crate) struct EditorSession {
     /// Locked while a prompt runs.
     pub(crate) conversation: tokio::sync::Mutex<Conversation>,
     running: Mutex<Cancel>,
+    pub(crate) model: ModelChoice,
 }
 
 impl EditorSession {
-    pub(crate) fn new(task: TaskId, folder: PathBuf, conversation: Conversation) -> Self {
+    pub(crate) fn new(task: TaskId, folder: PathBuf, conversation: Conversation, model: ModelChoice) -> Self {
         Self {
             task,
             folder,
             conversation: tokio::sync::Mutex::new(conversation),
             running: Mutex::new(Cancel::new()),
+            model,
         }
     }
 

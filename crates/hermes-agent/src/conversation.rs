@@ -5,12 +5,13 @@
 
 use hermes_store::{EndReason, StoredMessage, ToolCallRecord};
 use hermes_types::{
-    Message, Role, SessionId, SessionKind, TaskId, Timestamp, Tool, ToolDescriptor, ToolEvent, Turn, TurnId,
-    Usage,
+    HookEvent, Message, Role, SessionId, SessionKind, TaskId, Timestamp, Tool, ToolDescriptor, ToolEvent,
+    Turn, TurnId, Usage,
 };
 
 use crate::agent::Agent;
 use crate::error::Error;
+use crate::hooks;
 use crate::prompt;
 use crate::review;
 use crate::turn::gauge::Gauge;
@@ -228,8 +229,14 @@ impl Agent {
         if let Some(memory) = &self.external_memory {
             memory.session_ended(&conversation.session);
         }
-        if let Some(hooks) = &self.hooks {
-            hooks.session_ended(&conversation.session);
+        let describe = || {
+            let mut facts = hooks::session_input(self, conversation);
+            facts.insert("reason".to_owned(), reason.as_str().into());
+            facts
+        };
+        hooks::notify(self, HookEvent::OnSessionFinalize, describe);
+        if reason == EndReason::NewSession {
+            hooks::notify(self, HookEvent::OnSessionReset, describe);
         }
         if !conversation.messages.is_empty() {
             self.store.end_session(&conversation.session, reason, self.clock.now()).await?;

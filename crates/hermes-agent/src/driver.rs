@@ -16,6 +16,8 @@ use crate::conversation::{Conversation, UnfinishedTurn};
 use crate::error::Error;
 use crate::lease;
 use crate::result::TurnResult;
+use crate::review::{review, review_due};
+use crate::title::title_conversation;
 use crate::turn::open_calls::answer_waiting_calls;
 use crate::turn::reply::final_text;
 use crate::turn::{LeasedTurn, TurnInput};
@@ -168,15 +170,19 @@ impl Agent {
         Ok(TurnOutcome::Abandoned)
     }
 
-    /// Does what follows a turn, while nobody waits for it: names the conversation and reviews it, where due.
-    pub async fn follow_up(&self, conversation: &Conversation, naming: Naming, cancel: &Cancel) {
+    /// Does what follows a turn, while nobody waits for it: names the conversation and reviews it, where due. Returns
+    /// what a review stored, in a line for the user.
+    pub async fn follow_up(
+        &self,
+        conversation: &Conversation,
+        naming: Naming,
+        cancel: &Cancel,
+    ) -> Option<String> {
         if naming == Naming::Automatic {
-            self.title_conversation(conversation, cancel).await;
+            title_conversation(self, conversation, cancel).await;
         }
-        let due = self.review_due(conversation);
-        if due.is_any() {
-            self.review(conversation, due, cancel).await;
-        }
+        let due = review_due(self, conversation);
+        if due.is_any() { review(self, conversation, due, cancel).await } else { None }
     }
 
     /// Returns a turn that has ended or was cut off, from the session it is in now.

@@ -6,12 +6,14 @@
 //! sent is a copy, and nothing that was only meant to be sent is stored.
 
 mod agent;
+mod branch;
 mod builder;
 mod chat;
 mod compress;
 mod conversation;
 mod driver;
 mod error;
+mod hooks;
 mod lease;
 mod log;
 mod prompt;
@@ -22,11 +24,12 @@ mod side_task;
 mod subagent;
 mod title;
 mod turn;
+mod working_place;
 
 pub use agent::{Agent, AgentModels, Calendar, ModelIdentityLine};
 pub use builder::AgentBuilder;
 pub use chat::{Chat, Interrupt};
-pub use compress::CompressionReport;
+pub use compress::{CompressionPreview, CompressionReport};
 pub use conversation::{Conversation, LoadedConversation, UnfinishedTurn};
 pub use driver::{Naming, PastTurn, STOP_GRACE, TurnOutcome, TurnRequest, TurnWork, describe_calls};
 pub use error::Error;
@@ -35,7 +38,6 @@ pub use prompt::{
     ContextFiles, HintChange, PromptSource, SessionIdLine, SkillList, ToolUseEnforcement, join as join_layers,
 };
 pub use result::{NO_RESPONSE, TurnEnding, TurnResult};
-pub use review::ReviewDue;
 pub use settings::{
     AgentFolders, Compression, CompressionMode, RequestOptions, ReviewIntervals, SessionLogMode, TurnLimits,
     UnknownPricePolicy,

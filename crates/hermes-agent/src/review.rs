@@ -28,88 +28,87 @@ const MIN_MESSAGES: usize = 3;
 
 /// The reviews that are due after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ReviewDue {
-    pub memory: bool,
-    pub skills: bool,
+pub(crate) struct ReviewDue {
+    pub(crate) memory: bool,
+    pub(crate) skills: bool,
 }
 
 impl ReviewDue {
-    pub fn is_any(self) -> bool {
+    pub(crate) fn is_any(self) -> bool {
         self.memory || self.skills
     }
 }
 
+/// Tells which reviews the turn that just ended makes due. They are counted in the transcript, so that it
+/// does not matter which process runs the next turn.
+pub(crate) fn review_due(agent: &Agent, conversation: &Conversation) -> ReviewDue {
+    let messages = conversation.messages();
+    let memory_tools = tools_with_roles(&agent.tools, &[ToolRole::Memory]);
+    let skill_tools = tools_with_roles(&agent.tools, &[ToolRole::SkillEditor]);
+    let turns = |from: usize| messages.iter().skip(from).filter(|message| message.role == Role::User).count();
+    let steps =
+        |from: usize| messages.iter().skip(from).filter(|message| !message.tool_calls.is_empty()).count();
+    let this_turn = messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
+    let crossed = |every: usize, before: usize, now: usize| every > 0 && now / every > before / every;
+    let memory_from = since_last_call(messages, &memory_tools);
+    let memory_turns = turns(memory_from);
+    let skills_from = since_last_call(messages, &skill_tools);
+    let skill_steps = steps(skills_from);
+    let new_steps = steps(this_turn.max(skills_from));
+    ReviewDue {
+        memory: !memory_tools.is_empty()
+            && crossed(agent.review_intervals.memory_every, memory_turns.saturating_sub(1), memory_turns),
+        skills: !skill_tools.is_empty()
+            && crossed(
+                agent.review_intervals.skills_every,
+                skill_steps.saturating_sub(new_steps),
+                skill_steps,
+            ),
+    }
+}
+
+/// Reviews a conversation and stores what is worth keeping. Returns a summary of the changes, for the user.
+pub(crate) async fn review(
+    agent: &Agent,
+    conversation: &Conversation,
+    due: ReviewDue,
+    cancel: &Cancel,
+) -> Option<String> {
+    let tools =
+        tools_with_roles(&agent.tools, &[ToolRole::Memory, ToolRole::SkillEditor, ToolRole::SkillReader]);
+    if tools.is_empty() || !due.is_any() {
+        return None;
+    }
+    let mut words = format!("{REVIEW_MARK}. ");
+    if due.memory {
+        words.push_str(REVIEW_MEMORY);
+        words.push(' ');
+    }
+    if due.skills {
+        words.push_str(REVIEW_SKILLS);
+        words.push(' ');
+    }
+    words.push_str("If there is nothing, answer: Nothing to save.]");
+    let mut messages = conversation.messages.clone();
+    messages.push(Message::user(words));
+    let aside = SideTaskRun {
+        model: agent.models.reviews.clone().unwrap_or_else(|| agent.models.main.clone()),
+        model_name: agent.models.name.clone(),
+        system: conversation.system.clone().unwrap_or_default(),
+        messages,
+        tools,
+        session: conversation.session.clone(),
+        task: conversation.task.clone(),
+        iterations: REVIEW_ITERATIONS,
+        max_tokens: None,
+        timeout: REVIEW_TIMEOUT,
+    };
+    let came = aside.run(agent, cancel).await;
+    record_side_task_costs(agent, conversation, &came).await;
+    summarize_changes(&came)
+}
+
 impl Agent {
-    /// Tells which reviews the turn that just ended makes due. They are counted in the transcript, so that it
-    /// does not matter which process runs the next turn.
-    pub fn review_due(&self, conversation: &Conversation) -> ReviewDue {
-        let messages = conversation.messages();
-        let memory_tools = tools_with_roles(&self.tools, &[ToolRole::Memory]);
-        let skill_tools = tools_with_roles(&self.tools, &[ToolRole::SkillEditor]);
-        let turns =
-            |from: usize| messages.iter().skip(from).filter(|message| message.role == Role::User).count();
-        let steps =
-            |from: usize| messages.iter().skip(from).filter(|message| !message.tool_calls.is_empty()).count();
-        let this_turn = messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
-        let crossed = |every: usize, before: usize, now: usize| every > 0 && now / every > before / every;
-        let memory_from = since_last_call(messages, &memory_tools);
-        let memory_turns = turns(memory_from);
-        let skills_from = since_last_call(messages, &skill_tools);
-        let skill_steps = steps(skills_from);
-        let new_steps = steps(this_turn.max(skills_from));
-        ReviewDue {
-            memory: !memory_tools.is_empty()
-                && crossed(self.review_intervals.memory_every, memory_turns.saturating_sub(1), memory_turns),
-            skills: !skill_tools.is_empty()
-                && crossed(
-                    self.review_intervals.skills_every,
-                    skill_steps.saturating_sub(new_steps),
-                    skill_steps,
-                ),
-        }
-    }
-
-    /// Reviews a conversation and stores what is worth keeping. Returns a summary of the changes, for the user.
-    pub async fn review(
-        &self,
-        conversation: &Conversation,
-        due: ReviewDue,
-        cancel: &Cancel,
-    ) -> Option<String> {
-        let tools =
-            tools_with_roles(&self.tools, &[ToolRole::Memory, ToolRole::SkillEditor, ToolRole::SkillReader]);
-        if tools.is_empty() || !due.is_any() {
-            return None;
-        }
-        let mut words = format!("{REVIEW_MARK}. ");
-        if due.memory {
-            words.push_str(REVIEW_MEMORY);
-            words.push(' ');
-        }
-        if due.skills {
-            words.push_str(REVIEW_SKILLS);
-            words.push(' ');
-        }
-        words.push_str("If there is nothing, answer: Nothing to save.]");
-        let mut messages = conversation.messages.clone();
-        messages.push(Message::user(words));
-        let aside = SideTaskRun {
-            model: self.models.reviews.clone().unwrap_or_else(|| self.models.main.clone()),
-            model_name: self.models.name.clone(),
-            system: conversation.system.clone().unwrap_or_default(),
-            messages,
-            tools,
-            session: conversation.session.clone(),
-            task: conversation.task.clone(),
-            iterations: REVIEW_ITERATIONS,
-            max_tokens: None,
-            timeout: REVIEW_TIMEOUT,
-        };
-        let came = aside.run(self, cancel).await;
-        record_side_task_costs(self, conversation, &came).await;
-        summarize_changes(&came)
-    }
-
     /// Gives the model one chance to store what must not be lost.
     pub async fn flush_memories(&self, conversation: &Conversation, cancel: &Cancel) {
         let tools = tools_with_roles(&self.tools, &[ToolRole::Memory]);

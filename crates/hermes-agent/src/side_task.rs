@@ -53,8 +53,13 @@ impl SideTaskRun {
         let turn = TurnId::generate();
         for _ in 0..self.iterations {
             let notices = std::collections::BTreeMap::new();
-            let additions =
-                RequestAdditions { prefill: &[], notices: &notices, current_input: None, recall: None };
+            let additions = RequestAdditions {
+                prefill: &[],
+                notices: &notices,
+                current_input: None,
+                recall: None,
+                hook_context: None,
+            };
             let request = ModelRequest {
                 model: self.model_name.clone(),
                 system: self.system.clone(),

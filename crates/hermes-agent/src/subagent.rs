@@ -8,13 +8,14 @@ use std::collections::HashMap;
 
 use hermes_store::{EndReason, ToolCallRecord};
 use hermes_types::{
-    BoxFuture, Cancel, Deadline, Frontend, Message, OutcomeStatus, Role, SessionId, SessionKind, SideModel,
-    SubagentOutcome, SubagentReport, SubagentSpawner, SubagentTask, SubagentToolCall, TaskId, ToolEvent,
-    ToolUser, TurnEvent, TurnId, Usage, UserAnswer, UserQuestion,
+    BoxFuture, Cancel, Deadline, Frontend, HookEvent, Message, OutcomeStatus, Role, SessionId, SessionKind,
+    SideModel, SubagentOutcome, SubagentReport, SubagentSpawner, SubagentTask, SubagentToolCall, TaskId,
+    ToolEvent, ToolUser, TurnEvent, TurnId, Usage, UserAnswer, UserQuestion,
 };
 
 use crate::agent::Agent;
 use crate::conversation::Conversation;
+use crate::hooks;
 use crate::prompt::ContextFiles;
 use crate::settings::{ReviewIntervals, SessionLogMode};
 use crate::turn::{TurnInput, TurnScope};
@@ -66,8 +67,16 @@ impl TurnSubagentSpawner<'_> {
         let frontend = SubagentFrontend { label: job.label.clone(), parent: self.frontend };
         let cancel = self.cancel.child_token();
         let _leaving = ReleaseTaskOnDrop { agent: &agent, task: conversation.task().clone() };
-        let ran = agent.run_turn(&mut conversation, TurnInput::text(job.goal), &frontend, &cancel).await;
+        let about = || hooks::subagent_input(&self.session, &job.label, &job.goal);
+        hooks::notify(&agent, HookEvent::SubagentStart, about);
+        let ran =
+            agent.run_turn(&mut conversation, TurnInput::text(job.goal.clone()), &frontend, &cancel).await;
         let session = conversation.session().clone();
+        hooks::notify(&agent, HookEvent::SubagentStop, || {
+            let mut facts = about();
+            facts.insert("child_session_id".to_owned(), session.as_str().into());
+            facts
+        });
         if let Err(error) = agent.end_conversation(&conversation, EndReason::SessionSwitch).await {
             tracing::warn!(%error, "a subagent's session was not closed");
         }

@@ -13,51 +13,50 @@ const MAX_TITLE_CHARS: usize = 80;
 const MAX_TOKENS: u64 = 30;
 const MAX_USER_TURNS: usize = 2;
 
-impl Agent {
-    /// Names a conversation that has had its first exchange and has no title. A failure is not reported.
-    pub async fn title_conversation(&self, conversation: &Conversation, cancel: &Cancel) -> Option<String> {
-        if conversation.user_turns() > MAX_USER_TURNS {
-            return None;
-        }
-        let row = self.store.session(&conversation.session).await.ok()??;
-        if row.title.is_some() {
-            return None;
-        }
-        let said = |role: Role| {
-            conversation
-                .messages
-                .iter()
-                .find(|message| message.role == role && !message.content.text().trim().is_empty())
-                .map(|message| head(&message.content.text(), MAX_EXCERPT_CHARS).to_owned())
-        };
-        let (user, assistant) = (said(Role::User)?, said(Role::Assistant)?);
-        let side = self.models.side();
-        let request = ModelRequest {
-            model: side.name.clone(),
-            system: INSTRUCTIONS.to_owned(),
-            messages: vec![Message::user(format!("User: {user}\n\nAssistant: {assistant}"))],
-            tools: Vec::new(),
-            max_tokens: Some(MAX_TOKENS),
-            temperature: Some(0.3),
-            effort: None,
-            session: None,
-            deadline: Deadline::after(&*self.clock, side.timeout),
-            cancel: cancel.clone(),
-        };
-        let completion = self.models.ask_side(&*self.clock, request).await.ok()?;
-        if let Err(error) = record_usage(self, conversation, (&completion).into()).await {
-            tracing::warn!(%error, "a charge was not recorded");
-        }
-        let title = clean_title(&completion.message.content.text())?;
-        let sanitised = Title::sanitise(&title).ok()??;
-        match self.store.set_title(&conversation.session, Some(sanitised)).await {
-            Ok(()) => Some(title),
-            Err(error) => {
-                tracing::info!(%error, "a conversation stays without a name");
-                None
-            }
-        }
+/// Names a conversation that has had its first exchange and has no title. A failure is not reported.
+pub(crate) async fn title_conversation(agent: &Agent, conversation: &Conversation, cancel: &Cancel) {
+    let _ = try_title(agent, conversation, cancel).await;
+}
+
+async fn try_title(agent: &Agent, conversation: &Conversation, cancel: &Cancel) -> Option<()> {
+    if conversation.user_turns() > MAX_USER_TURNS {
+        return None;
     }
+    let row = agent.store.session(&conversation.session).await.ok()??;
+    if row.title.is_some() {
+        return None;
+    }
+    let said = |role: Role| {
+        conversation
+            .messages
+            .iter()
+            .find(|message| message.role == role && !message.content.text().trim().is_empty())
+            .map(|message| head(&message.content.text(), MAX_EXCERPT_CHARS).to_owned())
+    };
+    let (user, assistant) = (said(Role::User)?, said(Role::Assistant)?);
+    let side = agent.models.side();
+    let request = ModelRequest {
+        model: side.name.clone(),
+        system: INSTRUCTIONS.to_owned(),
+        messages: vec![Message::user(format!("User: {user}\n\nAssistant: {assistant}"))],
+        tools: Vec::new(),
+        max_tokens: Some(MAX_TOKENS),
+        temperature: Some(0.3),
+        effort: None,
+        session: None,
+        deadline: Deadline::after(&*agent.clock, side.timeout),
+        cancel: cancel.clone(),
+    };
+    let completion = agent.models.ask_side(&*agent.clock, request).await.ok()?;
+    if let Err(error) = record_usage(agent, conversation, (&completion).into()).await {
+        tracing::warn!(%error, "a charge was not recorded");
+    }
+    let title = clean_title(&completion.message.content.text())?;
+    let sanitised = Title::sanitise(&title).ok()??;
+    if let Err(error) = agent.store.set_title(&conversation.session, Some(sanitised)).await {
+        tracing::info!(%error, "a conversation stays without a name");
+    }
+    Some(())
 }
 
 /// Cleans a title: no quotes, no leading `Title:`, not too long.

@@ -80,6 +80,11 @@ pub struct Config {
     warnings: Vec<ConfigWarning>,
 }
 
+/// Tells whether the user's file is left out for this run.
+fn is_ignored(env: &Env) -> bool {
+    ["HERMES_IGNORE_USER_CONFIG", "HERMES_SAFE_MODE"].iter().any(|name| env.bool(name).unwrap_or(false))
+}
+
 impl Config {
     /// Reads the home's config.yaml, creating the home's folders when that is possible.
     pub fn load(home: &Home, env: &Env) -> Self {
@@ -88,7 +93,11 @@ impl Config {
             // A read-only home can still be read.
             warnings.push(ConfigWarning { key: None, text: error.to_string() });
         }
-        let mut config = Self::load_file(&home.config(), env);
+        let mut config = if is_ignored(env) {
+            Self::from_tree(&home.config(), ConfigFileState::Missing, YamlMap::new(), env)
+        } else {
+            Self::load_file(&home.config(), env)
+        };
         warnings.append(&mut config.warnings);
         config.warnings = warnings;
         config

@@ -53,8 +53,22 @@ pub struct SetOutcome {
     pub lines: Vec<String>,
 }
 
+/// Says whether a value is checked before it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueCheck {
+    /// Refuses what cannot be used.
+    Enforce,
+    /// Writes it anyway, also in the place of a plain value that is where a section belongs.
+    Skip,
+}
+
 /// Runs `hermes config set KEY VALUE`.
 pub fn set(home: &Home, env: &Env, key: &str, value: &str) -> Result<SetOutcome> {
+    set_checked(home, env, key, value, ValueCheck::Enforce)
+}
+
+/// Runs `hermes config set KEY VALUE`, with or without the check.
+pub fn set_checked(home: &Home, env: &Env, key: &str, value: &str, check: ValueCheck) -> Result<SetOutcome> {
     let management = ManagedMode::detect(home, env);
     management.check_allowed("set configuration values")?;
     let key = key.trim();
@@ -69,10 +83,16 @@ pub fn set(home: &Home, env: &Env, key: &str, value: &str) -> Result<SetOutcome>
         }
         return Ok(SetOutcome { destination: SetDestination::Environment(name), lines });
     }
-    set_in_file(home, management, key, value)
+    set_in_file(home, management, key, value, check)
 }
 
-fn set_in_file(home: &Home, management: ManagedMode, key: &str, value: &str) -> Result<SetOutcome> {
+fn set_in_file(
+    home: &Home,
+    management: ManagedMode,
+    key: &str,
+    value: &str,
+    check: ValueCheck,
+) -> Result<SetOutcome> {
     let mut path = KeyPath::parse(key).ok_or_else(|| Error::InvalidKey { key: key.to_owned() })?;
     let mut notes = Vec::new();
     let file = home.config();
@@ -90,7 +110,13 @@ fn set_in_file(home: &Home, management: ManagedMode, key: &str, value: &str) -> 
         );
     }
     let coerced = coerce(&path, value);
-    check_fits(&text, &path, &coerced)?;
+    let text = match check {
+        ValueCheck::Enforce => {
+            check_fits(&text, &path, &coerced)?;
+            text
+        }
+        ValueCheck::Skip => without_values_above(&text, &path),
+    };
     let next = edit::set(&text, &path, &coerced).map_err(|error| Error::broken(&file, &error))?;
     write_text(home, &text, &next)?;
     if let Some(name) = mirror(&path) {
@@ -118,6 +144,20 @@ fn set_in_file(home: &Home, management: ManagedMode, key: &str, value: &str) -> 
 
 fn kept_notice(name: &str) -> String {
     format!("⚠ This release does not act on '{name}'; it is kept for other releases.")
+}
+
+/// Removes a plain value that is in the place of a section above the path.
+fn without_values_above(text: &str, path: &KeyPath) -> String {
+    let Ok(tree) = parse(text) else { return text.to_owned() };
+    for end in 1..path.segments().len() {
+        let above = path.segments().get(..end).unwrap_or_default();
+        let present = tree.get_path(above.iter().map(String::as_str));
+        if present.is_some_and(|present| present.as_map().is_none()) {
+            let above = KeyPath::from_segments(above.iter().cloned());
+            return edit::remove(text, &above).unwrap_or_else(|_| text.to_owned());
+        }
+    }
+    text.to_owned()
 }
 
 /// Fails when a value cannot be used under a key, or when writing it would destroy a value that is in the place of
@@ -151,20 +191,26 @@ fn check_fits(text: &str, path: &KeyPath, value: &YamlValue) -> Result<()> {
 
 /// Returns the value in force as `config get` shows it: scalars as text, the rest as YAML, secrets masked.
 pub fn get(config: &Config, env: &Env, key: &str) -> Result<String> {
+    let value = get_value(config, env, key)?;
+    Ok(match value.scalar_text() {
+        Some(text) => text,
+        None => emit_block(&value).trim_end().to_owned(),
+    })
+}
+
+/// Returns the value in force, secrets masked.
+pub fn get_value(config: &Config, env: &Env, key: &str) -> Result<YamlValue> {
     let key = key.trim();
     let not_set = || Error::NotSet { key: key.to_owned() };
     if let Some(name) = dotenv_name(key) {
         let value = env.get(&name).ok_or_else(not_set)?;
-        return Ok(if is_secret_name(&name) { MASK.to_owned() } else { value.to_owned() });
+        return Ok(YamlValue::from(if is_secret_name(&name) { MASK } else { value }));
     }
     let path = KeyPath::parse(key).ok_or_else(|| Error::InvalidKey { key: key.to_owned() })?;
     let mut value = config.get(key).ok_or_else(not_set)?;
     let mut segments = path.segments().to_vec();
     mask(&mut value, &mut segments);
-    Ok(match value.scalar_text() {
-        Some(text) => text,
-        None => emit_block(&value).trim_end().to_owned(),
-    })
+    Ok(value)
 }
 
 /// Removes the key from the raw file; a variable is set to an empty value, as switching providers does.

@@ -49,17 +49,18 @@ pub use background::{BackgroundProcess, InputError, TerminalMode};
 pub use capture::OutputBounds;
 pub use clip::ClippedOutput;
 pub use credential::{CredentialFile, CredentialFiles};
-pub use daytona::{DaytonaAccount, DaytonaEnvironment, DaytonaOptions};
+pub use daytona::{DaytonaAccount, DaytonaBackend, DaytonaEnvironment, DaytonaOptions};
 pub use docker::{
-    ContainerNetwork, DockerEngine, DockerEnvironment, DockerOptions, InstanceRetention, ResourceLimits,
-    RootFilesystem,
+    ContainerNetwork, DockerBackend, DockerEngine, DockerEnvironment, DockerOptions, InstanceRetention,
+    ResourceLimits, RootFilesystem,
 };
 pub use hermes_guard::strip_ansi;
 pub use line_process::LineProcess;
 pub use local::{LocalEnvironment, LocalHost, LocalOptions};
 pub use memory::release_memory;
 pub use modal::{
-    ModalAccount, ModalDirectEnvironment, ModalGateway, ModalGatewayEnvironment, ModalOptions, PythonSearch,
+    ModalAccount, ModalDirectBackend, ModalDirectEnvironment, ModalGateway, ModalGatewayBackend,
+    ModalGatewayEnvironment, ModalOptions, PythonSearch,
 };
 pub use piped_process::{PipeWriter, PipedLine, PipedProcess};
 pub use program::{Program, ProgramExit, ProgramRunner, StderrMode};
@@ -78,7 +79,8 @@ pub use sandbox::{
 pub use script::{ScriptCommand, ScriptOutcome, ScriptRunner};
 pub use shell::quote as shell_quote;
 pub use singularity::{
-    SingularityEnvironment, SingularityHost, SingularityHostOptions, SingularityOptions, scratch_folder,
+    SingularityBackend, SingularityEnvironment, SingularityHost, SingularityHostOptions, SingularityOptions,
+    scratch_folder,
 };
 pub use ssh::{SshEnvironment, SshHost, SshOptions};
 pub use variables::Variables;

@@ -1,33 +1,31 @@
 //! The backend in which commands run instead of this machine, chosen once from the configuration.
 
+use std::fmt;
 use std::sync::Arc;
 
-use hermes_types::{Cancel, RunError};
+use hermes_types::{BoxFuture, Cancel, RunError};
 
 use crate::credential::{CredentialFiles, CredentialUploader};
-use crate::daytona::{DaytonaAccount, DaytonaOptions};
-use crate::docker::{DockerEngine, DockerOptions};
-use crate::modal::{ModalAccount, ModalGateway, ModalOptions};
 use crate::remote::RemoteEnvironment;
-use crate::singularity::{SingularityHost, SingularityOptions};
-use crate::ssh::SshHost;
 
-/// A backend other than this machine.
-#[derive(Debug, Clone)]
-pub struct RemoteBackend {
-    pub backend: Backend,
-    pub credentials: CredentialFiles,
-}
+/// A kind of place, other than this machine, in which commands run. Each is a module that implements this.
+pub trait Backend: Send + Sync + fmt::Debug {
+    /// Opens the environment of a task. Nothing is started before the first command.
+    fn open(&self, task: &str, credentials: &CredentialFiles) -> RemoteEnvironment;
 
-/// The kinds of backends. The options apply to every environment; `task` is filled in for each.
-#[derive(Debug, Clone)]
-pub enum Backend {
-    Docker(Arc<DockerEngine>, Box<DockerOptions>),
-    Ssh(Arc<SshHost>),
-    Singularity(Arc<SingularityHost>, Box<SingularityOptions>),
-    Daytona(Arc<DaytonaAccount>, Box<DaytonaOptions>),
-    Modal(Arc<ModalGateway>, Box<ModalOptions>),
-    ModalDirect(Arc<ModalAccount>, Box<ModalOptions>),
+    /// Checks that what the backend needs on this machine works.
+    fn check<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<(), RunError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Tells whether all environments are the same one, because another machine is not divided.
+    fn is_single_machine(&self) -> bool {
+        false
+    }
+
+    fn host_exposure(&self) -> HostExposure {
+        HostExposure::Isolated
+    }
 }
 
 /// Describes what a command in the environment can do to the user's own files.
@@ -39,54 +37,34 @@ pub enum HostExposure {
     UserFiles,
 }
 
+/// A backend with the credential files that its environments get.
+#[derive(Debug, Clone)]
+pub struct RemoteBackend {
+    pub backend: Arc<dyn Backend>,
+    pub credentials: CredentialFiles,
+}
+
 impl RemoteBackend {
-    /// Opens the environment with this name. Nothing is started before the first command.
+    /// Opens the environment with this name.
     pub fn open(&self, name: &str) -> RemoteEnvironment {
-        let luggage = || Some(Arc::new(CredentialUploader::new(self.credentials.clone())));
-        let task = name.to_owned();
-        match &self.backend {
-            Backend::Docker(engine, options) => {
-                let credentials = self.credentials.list();
-                let options = DockerOptions { task, credentials, ..(**options).clone() };
-                RemoteEnvironment::new(engine.open(options), None)
-            }
-            Backend::Ssh(host) => RemoteEnvironment::new(Arc::clone(host) as Arc<_>, luggage()),
-            Backend::Singularity(host, options) => {
-                RemoteEnvironment::new(host.open(SingularityOptions { task, ..(**options).clone() }), None)
-            }
-            Backend::Daytona(account, options) => RemoteEnvironment::new(
-                account.open(DaytonaOptions { task, ..(**options).clone() }),
-                luggage(),
-            ),
-            Backend::Modal(gateway, options) => {
-                RemoteEnvironment::new(gateway.open(ModalOptions { task, ..(**options).clone() }), luggage())
-            }
-            Backend::ModalDirect(account, options) => {
-                RemoteEnvironment::new(account.open(ModalOptions { task, ..(**options).clone() }), luggage())
-            }
-        }
+        self.backend.open(name, &self.credentials)
     }
 
     /// Checks that what the backend needs on this machine works.
     pub async fn check(&self, cancel: &Cancel) -> Result<(), RunError> {
-        match &self.backend {
-            Backend::Docker(engine, _) => engine.check(cancel).await,
-            Backend::Singularity(host, _) => host.check(cancel).await,
-            Backend::ModalDirect(account, _) => account.check(cancel).await,
-            Backend::Ssh(_) | Backend::Daytona(..) | Backend::Modal(..) => Ok(()),
-        }
+        self.backend.check(cancel).await
     }
 
-    /// Tells whether all environments are the same one, because another machine is not divided.
     pub fn is_single_machine(&self) -> bool {
-        matches!(self.backend, Backend::Ssh(_))
+        self.backend.is_single_machine()
     }
 
     pub fn host_exposure(&self) -> HostExposure {
-        match &self.backend {
-            Backend::Ssh(_) => HostExposure::UserFiles,
-            Backend::Docker(_, options) if options.shows_host_folders() => HostExposure::UserFiles,
-            _ => HostExposure::Isolated,
-        }
+        self.backend.host_exposure()
     }
+}
+
+/// Returns what copies credential files into an environment that cannot show folders of this machine.
+pub(crate) fn uploader(credentials: &CredentialFiles) -> Arc<CredentialUploader> {
+    Arc::new(CredentialUploader::new(credentials.clone()))
 }

@@ -17,12 +17,14 @@ use tokio::sync::Mutex;
 
 use crate::capture::OutputBounds;
 use crate::child::{Launch, StdioMode};
+use crate::credential::CredentialFiles;
 use crate::leftovers::{Leftover, Leftovers};
 use crate::remote::{
     CallResult, CliError, CliTransport, ClientProgram, CommandForm, ForwardedVariables, INTERRUPTED,
-    INTERRUPTED_NOTE, PerTaskCache, ProgramLookup, RemoteShell, ShellHost, find_program, fnv,
-    lock_unless_cancelled, removal_line,
+    INTERRUPTED_NOTE, PerTaskCache, ProgramLookup, RemoteEnvironment, RemoteShell, ShellHost, find_program,
+    fnv, lock_unless_cancelled, removal_line,
 };
+use crate::remote_backend::{Backend, HostExposure, uploader};
 use crate::variables::Variables;
 
 const PROBE_LIMIT: Duration = Duration::from_secs(15);
@@ -193,6 +195,20 @@ impl SshHost {
 pub struct SshEnvironment {
     host: Arc<SshHost>,
     shell: RemoteShell,
+}
+
+impl Backend for Arc<SshHost> {
+    fn open(&self, _: &str, credentials: &CredentialFiles) -> RemoteEnvironment {
+        RemoteEnvironment::new(Self::clone(self) as Arc<_>, Some(uploader(credentials)))
+    }
+
+    fn is_single_machine(&self) -> bool {
+        true
+    }
+
+    fn host_exposure(&self) -> HostExposure {
+        HostExposure::UserFiles
+    }
 }
 
 impl SshEnvironment {

@@ -1,4 +1,5 @@
-//! The readable text of a fetched document: web pages as Markdown, PDF, feeds, JSON and plain text.
+//! What a model can read of a foreign document: web pages as Markdown, PDF, feeds, JSON, plain text, and pictures that are
+//! small enough for it.
 //!
 //! Pure: bytes in, text out; no network, no files, no clock. Whatever the bytes are, nothing here panics, and the
 //! work is bounded by the size of the input and by the limits of each format.
@@ -10,6 +11,7 @@ mod html;
 mod json;
 mod markup_cost;
 mod pdf;
+mod picture;
 mod plain_markup;
 mod tidy;
 
@@ -19,6 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use thiserror::Error;
 
 pub use document_kind::DocumentKind;
+pub use picture::{Picture, PictureLimits, fit_picture};
 
 /// The readable text of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,4 +5,5 @@ mod all {
     mod corpus;
     mod hostile;
     mod pdf;
+    mod picture;
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hermes_agent::Agent;
 pub use hermes_schedule::ScriptLanguage;
 use hermes_store::WaitingMessage;
-use hermes_types::{Attachment, BoxFuture, ChannelCapabilities, TaskId, ToolUser};
+use hermes_types::{Attachment, BoxFuture, Cancel, ChannelCapabilities, SessionId, TaskId, ToolUser};
 use serde_json::Value;
 
 use crate::slash::{ProgramCommand, ServiceCommand};
@@ -79,6 +79,17 @@ pub trait ProgramCommands: Send + Sync {
         arguments: &'a str,
         from: &'a WaitingMessage,
     ) -> BoxFuture<'a, String>;
+
+    /// Returns the names of commands that plugins added to chats, with a description of each.
+    fn plugin_commands(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Runs a command of a plugin; `None` if there is no such command.
+    fn run_plugin_command<'a>(&'a self, name: &'a str, arguments: &'a str) -> BoxFuture<'a, Option<String>> {
+        let _ = (name, arguments);
+        Box::pin(std::future::ready(None))
+    }
 }
 
 /// The skills a user can call by name.
@@ -117,6 +128,13 @@ pub trait HelperPrograms: Send + Sync {
     /// Runs a script of a job, without secrets in its environment.
     fn script<'a>(&'a self, request: JobScriptRequest<'a>)
     -> BoxFuture<'a, Result<JobScriptOutcome, String>>;
+
+    /// Runs a script in `scripts/` of the home with an event as its input, without secrets in its environment.
+    fn event_script<'a>(
+        &'a self,
+        name: &'a str,
+        event: &'a str,
+    ) -> BoxFuture<'a, Result<JobScriptOutcome, String>>;
 }
 
 /// Adds to a message what it refers to and what came with it.
@@ -129,8 +147,30 @@ pub trait MessageExpansion: Send + Sync {
         window: u64,
     ) -> BoxFuture<'a, Result<Option<String>, String>>;
 
-    /// Describes a file that came with a message: a transcript, a description.
-    fn describe_file<'a>(&'a self, file: &'a Attachment) -> BoxFuture<'a, Option<String>>;
+    /// Reads a file that came with a message: its text, a transcript, a description, or the picture itself.
+    fn read_attachment<'a>(&'a self, request: AttachmentRequest<'a>) -> BoxFuture<'a, AttachmentContent>;
+}
+
+/// A file that came with a message, and who is going to read it.
+#[derive(Debug, Clone, Copy)]
+pub struct AttachmentRequest<'a> {
+    pub file: &'a Attachment,
+    /// The name of the model that answers the message.
+    pub model: &'a str,
+    pub session: &'a SessionId,
+    pub cancel: &'a Cancel,
+}
+
+/// What a model can read of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AttachmentContent {
+    /// Nothing but its path.
+    PathOnly,
+    /// Nothing but its path, for this reason.
+    Unreadable(String),
+    Text(String),
+    /// The picture, as a data URL.
+    Picture(String),
 }
 
 /// Decides which files may be sent to chats, in addition to the folders that are never sent from.
@@ -209,6 +249,10 @@ impl HelperPrograms for NoServices {
     fn script<'a>(&'a self, _: JobScriptRequest<'a>) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
         Box::pin(std::future::ready(Err("scripts cannot be run here".to_owned())))
     }
+
+    fn event_script<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
+        Box::pin(std::future::ready(Err("scripts cannot be run here".to_owned())))
+    }
 }
 
 impl MessageExpansion for NoServices {
@@ -216,8 +260,8 @@ impl MessageExpansion for NoServices {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    fn describe_file<'a>(&'a self, _: &'a Attachment) -> BoxFuture<'a, Option<String>> {
-        Box::pin(std::future::ready(None))
+    fn read_attachment<'a>(&'a self, _: AttachmentRequest<'a>) -> BoxFuture<'a, AttachmentContent> {
+        Box::pin(std::future::ready(AttachmentContent::PathOnly))
     }
 }
 

@@ -198,7 +198,8 @@ fn parse_unknown_sender_policy(text: &str) -> UnknownSenderPolicy {
     }
 }
 
-fn quick_commands(config: &Config) -> BTreeMap<String, QuickCommand> {
+/// Reads the user's own commands, by name.
+pub fn quick_commands(config: &Config) -> BTreeMap<String, QuickCommand> {
     let mut commands = BTreeMap::new();
     for (name, value) in config.map("quick_commands").iter() {
         let YamlValue::Map(fields) = value else {

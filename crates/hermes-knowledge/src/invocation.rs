@@ -5,10 +5,14 @@
 use std::fs;
 use std::path::Path;
 
-use crate::skills::{Skill, SkillSet};
+use crate::skills::front_matter::{SkillDocument, bounded_text};
+use crate::skills::requirements::{credential_files, variables};
+use crate::skills::{MAX_SKILL_CHARS, Skill, SkillSet};
 
 /// The built-in plan skill, used if the user has no skill of that name.
 pub const PLAN: &str = include_str!("texts/plan.md");
+/// Asks the model to keep what was worked out as a skill.
+pub const LEARN: &str = include_str!("texts/learn.md");
 const MOST_FILES: usize = 50;
 /// The most characters of a first line that describe a command.
 const MOST_LINE: usize = 80;
@@ -28,8 +32,9 @@ impl SkillSet {
         let command = command_name(called);
         let by_command = || self.skills().find(|skill| skill.command == command);
         let skill = self.skills().find(|skill| skill.name == called).or_else(by_command)?;
-        let text = fs::read_to_string(skill.folder.join("SKILL.md")).ok()?;
-        Some(invocation_text(&invoked(&skill.name), &text, &files_of(skill), request, note))
+        let text = self.text_of(skill)?;
+        let notes = self.notes(skill, &text);
+        Some(invocation_text(&invoked(&skill.name), &text, &notes, request, note))
     }
 
     /// Renders skills for a whole session. Each is named by its path or its name, also with a leading slash. Returns the
@@ -39,8 +44,7 @@ impl SkillSet {
         let mut unknown = Vec::new();
         for identifier in identifiers.iter().map(|identifier| identifier.trim()) {
             let skill = self.find(identifier.trim_start_matches('/')).or_else(|| self.in_folder(identifier));
-            let text = skill
-                .and_then(|skill| Some((skill, fs::read_to_string(skill.folder.join("SKILL.md")).ok()?)));
+            let text = skill.and_then(|skill| Some((skill, self.text_of(skill)?)));
             match text {
                 None if identifier.is_empty() => {}
                 None => unknown.push(identifier.to_owned()),
@@ -51,12 +55,51 @@ impl SkillSet {
                          hold for the whole session.]",
                         skill.name
                     );
-                    loaded.texts.push(invocation_text(&lead, &text, &files_of(skill), "", None));
+                    let notes = self.notes(skill, &text);
+                    loaded.texts.push(invocation_text(&lead, &text, &notes, "", None));
                     loaded.names.push(skill.name.clone());
                 }
             }
         }
         if unknown.is_empty() { Ok(loaded) } else { Err(unknown) }
+    }
+
+    /// Returns the text of a skill, filled in and bounded.
+    fn text_of(&self, skill: &Skill) -> Option<String> {
+        let text = bounded_text(&skill.folder.join("SKILL.md"), MAX_SKILL_CHARS)?;
+        Some(self.rendering.fill(&text, &skill.folder, None))
+    }
+
+    /// Returns what the model is told about a skill beside its text: its settings, what has to be done before, its files.
+    fn notes(&self, skill: &Skill, text: &str) -> Vec<String> {
+        let document = SkillDocument::parse(text);
+        let mut notes = Vec::new();
+        let settings = self.rendering.settings(&document.data);
+        if !settings.is_empty() {
+            let list: Vec<String> =
+                settings.iter().map(|setting| format!("- {}: {}", setting.key, setting.value)).collect();
+            notes.push(format!("[Settings of the user for this skill:]\n{}", list.join("\n")));
+        }
+        let needs_set_up = !variables(&document.data).is_empty()
+            || !credential_files(&document.data).is_empty()
+            || !self.rendering.commands(text).is_empty();
+        if needs_set_up {
+            notes.push(format!(
+                "[Skill setup note: call skill_view(name=\"{}\") before you begin. It makes the variables and files that \
+                 this skill needs available to your commands, names missing ones, and runs the commands in its text.]",
+                skill.name
+            ));
+        }
+        let files = files_of(skill);
+        if !files.is_empty() {
+            let list: Vec<String> = files.iter().map(|file| format!("- {file}")).collect();
+            notes.push(format!(
+                "[Files that belong to this skill:]\n{}\n\nTo read one: skill_view(name=\"{}\", file_path=\"<path>\")",
+                list.join("\n"),
+                skill.name
+            ));
+        }
+        notes
     }
 
     /// Finds a skill by the absolute path of its folder.
@@ -90,12 +133,9 @@ fn invoked(name: &str) -> String {
     format!("[SYSTEM: The user has invoked the \"{name}\" skill. Its instructions follow; carry them out.]")
 }
 
-fn invocation_text(lead: &str, text: &str, files: &[String], request: &str, note: Option<&str>) -> String {
+fn invocation_text(lead: &str, text: &str, notes: &[String], request: &str, note: Option<&str>) -> String {
     let mut parts = vec![lead.to_owned(), text.trim().to_owned()];
-    if !files.is_empty() {
-        let list: Vec<String> = files.iter().map(|file| format!("- {file}")).collect();
-        parts.push(format!("[Files that belong to this skill; read_file shows them:]\n{}", list.join("\n")));
-    }
+    parts.extend(notes.iter().cloned());
     if !request.trim().is_empty() {
         parts.push(format!("The user said with it: {}", request.trim()));
     }
@@ -115,7 +155,7 @@ pub(crate) fn command_name(name: &str) -> String {
     command.trim_matches('-').to_owned()
 }
 
-/// Lists the absolute paths of the files in the skill's folder, except `SKILL.md` and hidden files.
+/// Lists the paths below the skill's folder of the files in it, except `SKILL.md` and hidden files.
 fn files_of(skill: &Skill) -> Vec<String> {
     let mut files = Vec::new();
     let mut open = vec![skill.folder.clone()];
@@ -130,7 +170,9 @@ fn files_of(skill: &Skill) -> Vec<String> {
             if kind.is_dir() {
                 open.push(entry.path());
             } else if kind.is_file() && !is_itself(&entry.path(), &skill.folder) {
-                files.push(entry.path().to_string_lossy().into_owned());
+                let path = entry.path();
+                let path = path.strip_prefix(&skill.folder).unwrap_or(&path);
+                files.push(path.to_string_lossy().into_owned());
             }
         }
         if files.len() > MOST_FILES {

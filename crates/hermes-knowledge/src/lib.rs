@@ -10,16 +10,23 @@ mod invocation;
 mod memory;
 mod personality;
 mod sanitize;
+mod skill_group;
 mod skills;
 mod soul;
 
 pub use context_files::project_context;
-pub use invocation::{PLAN, PreloadedSkills, invoke_text};
+pub use invocation::{LEARN, PLAN, PreloadedSkills, invoke_text};
 pub use memory::{
     MemoryChange, MemoryFile, MemoryLimits, MemoryRefusal, MemoryState, MemoryStore, USAGE_RULE,
 };
 pub use personality::{BUILT_IN as BUILT_IN_PERSONALITIES, Personality, personality, personality_names};
+pub use skill_group::SkillGroup;
 pub use skills::store::bundle::BundleSource;
+pub use skills::store::curator::{
+    ArchivedSkill, CuratorMode, CuratorReport, CuratorSettings, CuratorState, SkillBackup, archive_skill,
+    archived_skills, back_up_skills, curator_state, pause_curator, pin_skill, prune_skills, restore_skill,
+    roll_back_skills, run_curator, run_curator_if_due, skill_backups,
+};
 pub use skills::store::edit::{AgentSkillGuard, EditedSkill, SkillAuthor, SkillEdit, SkillEditor};
 pub use skills::store::history::{
     ChangedFile, SkillChange, StoredContent, iso_time, skill_history, undo_skill_change,
@@ -39,7 +46,7 @@ pub use skills::store::{
     SkillStoreError, SkillsLock, lock_skills, remove_skill_folder, replace_skill_folder, skill_header,
 };
 pub use skills::{
-    RequiredVariable, Skill, SkillFile, SkillFileError, SkillFilter, SkillSet, SkillStatus, SkillUse,
-    SkillView,
+    RequiredVariable, Skill, SkillFile, SkillFileError, SkillFilter, SkillSet, SkillSetting, SkillStatus,
+    SkillUse, SkillView, fill_in_outputs,
 };
 pub use soul::{IDENTITY, create_soul, soul};

@@ -66,6 +66,7 @@ impl ServerLink {
         let limit = self.server.timeout.min(context.deadline.remaining(clock));
         let mut handle = send(&peer, request.into()).await?;
         let mut progress = self.progress.listen(&handle.progress_token);
+        let mut questions = self.elicitations.listen();
         let mut out_of_time = clock.sleep(limit);
         let mut shown = None;
         let result = loop {
@@ -86,6 +87,11 @@ impl ServerLink {
                     withdraw(handle, "it took too long").await;
                     let reason = format!("no answer within {} s", limit.as_secs());
                     return Err(CallError::Failed { kind: "TimeoutError", reason });
+                }
+                Some(question) = questions.next() => {
+                    questions.handle(question, &self.server.name, context).await;
+                    // The time of a person does not count.
+                    out_of_time = clock.sleep(limit);
                 }
                 Some(text) = next(&mut progress) => {
                     let now = clock.monotonic();

@@ -1,4 +1,4 @@
-//! What a server may ask of and tell the client: sampling, progress, changes of its lists, log messages.
+//! What a server may ask of and tell the client: sampling, elicitation, progress, changes of its lists, log messages.
 // Sampling is deprecated in the newest protocol, and servers of today use it.
 #![expect(deprecated, reason = "servers that sample are still in use")]
 
@@ -7,8 +7,9 @@ use std::sync::{Arc, Weak};
 use rmcp::RoleClient;
 use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ErrorData,
-    Implementation, LoggingMessageNotificationParam, ProgressNotificationParam,
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
+    ElicitResult, ElicitationAction, ElicitationCapability, ErrorData, FormElicitationCapability,
+    Implementation, LoggingMessageNotificationParam, ProgressNotificationParam, UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 
@@ -35,11 +36,17 @@ impl EventHandler {
 
 impl ClientHandler for EventHandler {
     fn get_info(&self) -> ClientConfig {
-        let capabilities = if self.may_sample {
+        let mut capabilities = if self.may_sample {
             ClientCapabilities::builder().enable_sampling().enable_sampling_tools().build()
         } else {
             ClientCapabilities::default()
         };
+        if self.link.strong_count() > 0 {
+            let mut elicitation = ElicitationCapability::default();
+            elicitation.form = Some(FormElicitationCapability::new());
+            elicitation.url = Some(UrlElicitationCapability::new());
+            capabilities.elicitation = Some(elicitation);
+        }
         ClientConfig::new(capabilities, Implementation::new("hermes", env!("CARGO_PKG_VERSION")))
     }
 
@@ -52,6 +59,17 @@ impl ClientHandler for EventHandler {
             return Err(ErrorData::new(rmcp::model::ErrorCode(-1), "Sampling is not available", None));
         };
         link.sampling.answer(&link.server.name, params, &context.ct).await
+    }
+
+    async fn create_elicitation(
+        &self,
+        params: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        match self.link.upgrade() {
+            Some(link) => Ok(link.elicitations.ask(params).await),
+            None => Ok(ElicitResult::new(ElicitationAction::Decline)),
+        }
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {

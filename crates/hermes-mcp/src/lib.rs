@@ -8,9 +8,11 @@
 
 mod approved_tools;
 mod call;
+mod catalog;
 mod connect;
 mod connections;
 mod content;
+mod elicitation;
 mod error;
 mod event_handler;
 mod foreign_text;
@@ -29,6 +31,7 @@ mod tool;
 mod utility_tool;
 
 pub use approved_tools::ApprovedTools;
+pub use catalog::{CATALOG, CatalogAuth, CatalogServer, CatalogTransport};
 pub use connections::{McpConnections, McpReload, McpServerState, McpServerStatus};
 pub use error::Error;
 pub use login::{LoginSurface, sign_in};

@@ -18,6 +18,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::connect::connect;
 use crate::connections::SharedParts;
+use crate::elicitation::ElicitationRouter;
 use crate::error::Error;
 use crate::event_handler::EventHandler;
 use crate::listing::{ServerListing, list_tools};
@@ -39,6 +40,7 @@ pub(crate) struct ServerLink {
     pub(crate) shared: Arc<SharedParts>,
     pub(crate) progress: ProgressRouter,
     pub(crate) sampling: SamplingService,
+    pub(crate) elicitations: ElicitationRouter,
     state: watch::Sender<LinkState>,
     listing: Mutex<Option<Arc<ServerListing>>>,
     /// Notified when the server says that its tools changed.
@@ -65,6 +67,7 @@ impl ServerLink {
             shared,
             progress: ProgressRouter::default(),
             sampling,
+            elicitations: ElicitationRouter::default(),
             state: watch::Sender::new(LinkState::Connecting),
             listing: Mutex::default(),
             list_changed: Notify::new(),

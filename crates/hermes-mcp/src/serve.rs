@@ -88,14 +88,14 @@ const TOOLS: &[ToolRow] = &[
     ToolRow {
         tool: ServedTool::EventsPoll,
         name: "events_poll",
-        description: "Returns new messages after a cursor; 0 means since this server started.",
+        description: "Returns new messages after a cursor, and approvals that were asked for or settled; 0 means since this server started.",
         arguments: &[("after_cursor", Integer), ("session_key", Text), ("limit", Integer)],
         required: &[],
     },
     ToolRow {
         tool: ServedTool::EventsWait,
         name: "events_wait",
-        description: "Waits for the next new message after a cursor.",
+        description: "Waits for the next new message after a cursor, or for news about an approval.",
         arguments: &[("after_cursor", Integer), ("session_key", Text), ("timeout_ms", Integer)],
         required: &[],
     },

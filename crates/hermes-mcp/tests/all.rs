@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failure is what a test reports")]
 
 mod all {
+    mod elicitation;
     mod http;
     mod process;
     mod sampling;

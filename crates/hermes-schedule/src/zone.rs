@@ -35,6 +35,17 @@ impl Zone {
         })
     }
 
+    /// Parses a date, or a date and a time, in ISO 8601 format. One without an offset is in this zone. The error says
+    /// what is wrong.
+    pub fn parse(self, text: &str) -> Result<Timestamp, &'static str> {
+        match read_iso(text)? {
+            IsoTime::Instant(at) => Ok(timestamp(&at)),
+            IsoTime::Wall(wall) => {
+                self.instant(wall).map(|at| timestamp(&at)).ok_or("the date is out of range")
+            }
+        }
+    }
+
     /// Converts an instant to wall-clock time in this zone.
     pub fn local(self, at: Timestamp) -> DateTime<FixedOffset> {
         let utc = utc(at);
@@ -130,10 +141,7 @@ pub(crate) fn iso(at: &DateTime<FixedOffset>) -> String {
 
 /// Parses a stored instant. One without an offset is in the machine's own zone.
 pub fn parse_instant(text: &str) -> Option<Timestamp> {
-    match read_iso(text).ok()? {
-        IsoTime::Instant(at) => Some(timestamp(&at)),
-        IsoTime::Wall(wall) => Zone::Machine.instant(wall).map(|at| timestamp(&at)),
-    }
+    Zone::Machine.parse(text).ok()
 }
 
 /// A date, or a date and a time of day, in ISO 8601 format.

@@ -15,6 +15,14 @@ CREATE TABLE IF NOT EXISTS hx_message_notes (
     extra TEXT
 );
 
+-- What newer releases keep in columns of `sessions` that this file may lack.
+CREATE TABLE IF NOT EXISTS hx_session_notes (
+    session_id TEXT PRIMARY KEY REFERENCES sessions(id) ON DELETE CASCADE,
+    cwd TEXT,
+    git_branch TEXT,
+    archived INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
 CREATE TABLE IF NOT EXISTS hx_inbox (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     platform TEXT NOT NULL,

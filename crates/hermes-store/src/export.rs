@@ -1,29 +1,16 @@
 //! The export of a session with all its data, in the format other programs read: one JSON object per session.
 
 use hermes_types::SessionId;
+use rusqlite::Row;
 use rusqlite::types::ValueRef;
-use rusqlite::{Row, params};
 use serde_json::{Map, Value};
 
 use crate::Store;
 use crate::error::OperationResult;
-use crate::listing::SessionFilter;
 use crate::pending_result::PendingResult;
 use crate::writer::OperationScope;
 
 impl Store {
-    /// Returns the sessions an export covers, oldest first, with tool sessions and archived ones unless a source
-    /// is named.
-    pub fn exportable_sessions(&self, filter: SessionFilter) -> PendingResult<Vec<SessionId>> {
-        self.read(move |scope| {
-            let mut statement = scope.connection.prepare_cached(
-                "SELECT id FROM sessions WHERE ?1 IS NULL OR source = ?1 ORDER BY started_at, id",
-            )?;
-            let ids = statement.query_map(params![filter.source], |row| row.get::<_, String>(0))?;
-            Ok(ids.map(|id| id.map(SessionId::new)).collect::<rusqlite::Result<_>>()?)
-        })
-    }
-
     /// Returns all columns of a session plus `messages` with all of theirs; `tool_calls` are parsed. `None` if it
     /// does not exist.
     pub fn export_session(&self, id: &SessionId) -> PendingResult<Option<Map<String, Value>>> {

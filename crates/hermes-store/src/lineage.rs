@@ -47,6 +47,17 @@ impl Store {
         })
     }
 
+    /// Returns the sessions of the conversation up to this one, oldest first.
+    pub fn conversation_sessions(&self, newest: &SessionId) -> PendingResult<Vec<SessionId>> {
+        let newest = newest.clone();
+        self.read(move |scope| {
+            let mut parts = compression_ancestors(scope, &newest)?;
+            parts.reverse();
+            parts.push(newest.clone());
+            Ok(parts)
+        })
+    }
+
     /// Returns all messages of the conversation up to this session, each once: messages that compression copied
     /// into a new session are left out there.
     pub fn full_conversation(&self, newest: &SessionId) -> PendingResult<Vec<StoredMessage>> {

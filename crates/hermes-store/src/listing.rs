@@ -9,6 +9,7 @@ use rusqlite::{CachedStatement, params};
 
 use crate::Store;
 use crate::column;
+use crate::criteria::{not_archived, noted};
 use crate::error::OperationResult;
 use crate::message::decode_content;
 use crate::pending_result::PendingResult;
@@ -16,21 +17,31 @@ use crate::writer::OperationScope;
 
 const PREVIEW_CHARS: usize = 60;
 
-/// The sessions a list, an export or a prune covers.
+/// The sessions a list covers. Archived ones are hidden.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionFilter {
     /// The source to include. Without it, sessions created by tools are hidden.
     pub source: Option<String>,
+    /// A part of the working folder, in any case.
+    pub workspace: Option<String>,
 }
 
 impl SessionFilter {
-    /// Returns the condition on `s`, with `?1` for the source.
-    pub(crate) fn condition(&self, scope: &OperationScope<'_>) -> String {
+    /// Covers the sessions of one source.
+    pub fn of_source(source: impl Into<String>) -> Self {
+        Self { source: Some(source.into()), workspace: None }
+    }
+
+    /// Returns the condition on `s`, with `?1` for the source and `?3` for the workspace.
+    fn condition(&self, scope: &OperationScope<'_>) -> String {
         let source =
             if self.source.is_some() { "s.source = ?1" } else { "(?1 IS NULL AND s.source <> 'tool')" };
-        let archived =
-            if scope.columns.has_session("archived") { " AND COALESCE(s.archived, 0) = 0" } else { "" };
-        format!("{source}{archived}")
+        let workspace = if self.workspace.is_some() {
+            format!(" AND instr(lower({}), ?3) > 0", noted(scope, "cwd"))
+        } else {
+            " AND ?3 IS NULL".to_owned()
+        };
+        format!("{source}{workspace}{}", not_archived(scope))
     }
 }
 
@@ -48,6 +59,8 @@ pub struct SessionSummary {
     pub last_active: Timestamp,
     pub message_count: u64,
     pub parent: Option<SessionId>,
+    /// The folder it worked in, if it is known.
+    pub folder: Option<String>,
 }
 
 /// The totals over the whole file.
@@ -116,9 +129,10 @@ fn list_statement<'a>(
             (SELECT m.content FROM messages m
              WHERE m.session_id = s.id AND m.role = 'user' ORDER BY m.timestamp, m.id LIMIT 1),
             (SELECT m.timestamp FROM messages m
-             WHERE m.session_id = s.id ORDER BY m.timestamp DESC LIMIT 1)
+             WHERE m.session_id = s.id ORDER BY m.timestamp DESC LIMIT 1), {}
          FROM sessions s
-         WHERE {condition} ORDER BY s.started_at DESC LIMIT ?2"
+         WHERE {condition} ORDER BY s.started_at DESC LIMIT ?2",
+        noted(scope, "cwd")
     ))?)
 }
 
@@ -129,7 +143,8 @@ fn list(
     limit: usize,
 ) -> OperationResult<Vec<SessionSummary>> {
     let mut statement = list_statement(scope, filter, more)?;
-    let mut rows = statement.query(params![filter.source, column::to_signed(limit as u64)])?;
+    let workspace = filter.workspace.as_deref().map(str::to_lowercase);
+    let mut rows = statement.query(params![filter.source, column::to_signed(limit as u64), workspace])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let started_at = Timestamp(column::real(row, 4)?.unwrap_or_default());
@@ -144,6 +159,7 @@ fn list(
             last_active: column::real(row, 8)?.map_or(started_at, Timestamp),
             message_count: column::count(row, 5)?,
             parent: column::text(row, 6)?.map(SessionId::new),
+            folder: column::text(row, 9)?,
         });
     }
     Ok(found)
@@ -180,7 +196,8 @@ mod tests {
         let scope = OperationScope { connection: &connection, columns: &columns };
         let mut statement =
             list_statement(&scope, filter, NEWEST_PART_CONDITION).unwrap_or_else(|_| panic!("statement"));
-        let rows = statement.query_map(params![filter.source, 20], |_| Ok(())).unwrap().count();
+        let rows =
+            statement.query_map(params![filter.source, 20, None::<String>], |_| Ok(())).unwrap().count();
         assert_eq!(rows, 20);
         statement.get_status(StatementStatus::VmStep)
     }
@@ -188,7 +205,7 @@ mod tests {
     #[test]
     fn listing_touches_only_what_it_shows() {
         for source in [None, Some("cli".to_owned()), Some("discord".to_owned())] {
-            let filter = SessionFilter { source };
+            let filter = SessionFilter { source, ..SessionFilter::default() };
             let (small, large) = (work_for(10_000, &filter), work_for(50_000, &filter));
             assert_eq!(small, large, "{filter:?}: the work must not grow with the number of sessions");
         }

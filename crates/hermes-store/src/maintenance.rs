@@ -17,6 +17,9 @@ use crate::pending_result::PendingResult;
 /// The number of pages copied at a time; between two portions other threads can use the disk.
 const BACKUP_PAGES: i32 = 512;
 
+/// The number of pages of the search index merged at a time.
+const MERGE_PAGES: i64 = 2000;
+
 /// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IntegrityReport {
@@ -79,6 +82,43 @@ impl Store {
         source.execute_batch("BEGIN").map_err(fail)?;
         source.query_row("SELECT COUNT(*) FROM sqlite_master", [], |_| Ok(())).map_err(fail)?;
         copy_to_new_file(&source, target)
+    }
+}
+
+/// What a compaction changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompactionReport {
+    pub bytes_before: u64,
+    pub bytes_after: u64,
+}
+
+/// Merges the search index and gives unused pages back. No other process may be writing: the last step holds the file
+/// for as long as it takes to write it anew. Stopped at any point, it leaves the file as it was.
+pub fn compact(path: &Path) -> Result<CompactionReport> {
+    let size = || fs::metadata(path).map_or(0, |data| data.len());
+    let bytes_before = size();
+    let (connection, _) = connection::open_for_writing(path)?;
+    let fail = |error: rusqlite::Error| Error::from_sqlite(path, &error);
+    if index::exists(&connection).map_err(|fault| fault.into_error(path))? {
+        merge_index(&connection).map_err(fail)?;
+    }
+    connection.execute_batch("VACUUM").map_err(fail)?;
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(fail)?;
+    Ok(CompactionReport { bytes_before, bytes_after: size() })
+}
+
+/// Merges the segments of the search index in steps, each its own transaction.
+fn merge_index(connection: &Connection) -> rusqlite::Result<()> {
+    // The negative number begins a merge of all segments; positive ones continue it. A step that changes fewer than two
+    // rows had nothing left to do.
+    let mut pages = -MERGE_PAGES;
+    loop {
+        let before = connection.total_changes();
+        connection.execute("INSERT INTO messages_fts(messages_fts, rank) VALUES ('merge', ?1)", [pages])?;
+        if connection.total_changes() - before < 2 {
+            return Ok(());
+        }
+        pages = MERGE_PAGES;
     }
 }
 

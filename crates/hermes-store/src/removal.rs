@@ -5,9 +5,9 @@ use rusqlite::{OptionalExtension, params};
 
 use crate::Store;
 use crate::column;
+use crate::criteria::{self, SessionCriteria};
 use crate::error::OperationResult;
 use crate::index::{self, IndexMaintenance};
-use crate::listing::SessionFilter;
 use crate::pending_result::PendingResult;
 use crate::writer::{Durability, OperationScope};
 
@@ -25,24 +25,15 @@ impl Store {
         self.write(Durability::Process, move |scope| delete(scope, &id))
     }
 
-    /// Removes ended sessions that began before `cutoff`; running ones are kept. Returns the removed ids.
-    pub fn prune_sessions(&self, cutoff: Timestamp, filter: SessionFilter) -> PendingResult<Vec<SessionId>> {
+    /// Removes the sessions that the criteria cover now. Returns their ids.
+    pub fn prune_sessions(&self, criteria: SessionCriteria) -> PendingResult<Vec<SessionId>> {
         self.write(Durability::Process, move |scope| {
-            let doomed = prunable(scope, cutoff, &filter)?;
+            let doomed = criteria::find(scope, &criteria)?;
             for id in &doomed {
                 delete(scope, id)?;
             }
             Ok(doomed)
         })
-    }
-
-    /// Returns the sessions `prune_sessions` would remove.
-    pub fn prunable_sessions(
-        &self,
-        cutoff: Timestamp,
-        filter: SessionFilter,
-    ) -> PendingResult<Vec<SessionId>> {
-        self.read(move |scope| prunable(scope, cutoff, &filter))
     }
 }
 
@@ -124,19 +115,6 @@ pub(crate) fn remove_last_messages(
         )?
         .execute(params![session.as_str(), column::to_signed(gone as u64)])?;
     Ok(())
-}
-
-fn prunable(
-    scope: &OperationScope<'_>,
-    cutoff: Timestamp,
-    filter: &SessionFilter,
-) -> OperationResult<Vec<SessionId>> {
-    let mut statement = scope.connection.prepare_cached(
-        "SELECT id FROM sessions WHERE ended_at IS NOT NULL AND started_at < ?1 AND (?2 IS NULL OR source = ?2)
-         ORDER BY started_at",
-    )?;
-    let ids = statement.query_map(params![cutoff.seconds(), filter.source], |row| row.get::<_, String>(0))?;
-    Ok(ids.map(|id| id.map(SessionId::new)).collect::<rusqlite::Result<_>>()?)
 }
 
 fn delete(scope: &OperationScope<'_>, id: &SessionId) -> OperationResult<RemovalOutcome> {

@@ -22,7 +22,7 @@ const INDICES: &str = include_str!("../schema/indices.sql");
 const OWN_SCHEMA: &str = include_str!("../schema/own.sql");
 
 /// The version of `own.sql`; raised when that file changes, so that existing files get the additions.
-const OWN_VERSION: &str = "5";
+const OWN_VERSION: &str = "6";
 
 /// The columns that were added later to this program's own tables.
 const OWN_COLUMNS: &[(&str, &[(&str, &str)])] = &[("hx_inbox", &[("turn_id", "TEXT")])];
@@ -60,6 +60,8 @@ const REQUIRED: &[(&str, &[&str])] = &[
 pub(crate) struct OptionalColumns {
     pub(crate) sessions: HashSet<String>,
     pub(crate) messages: HashSet<String>,
+    /// True when the file has this program's own tables.
+    pub(crate) has_own_tables: bool,
     pub(crate) index_maintenance: IndexMaintenance,
     /// SQLite's counter of schema changes, which shows when another program upgrades the file while it is open.
     cookie: i64,
@@ -70,6 +72,7 @@ impl OptionalColumns {
         Ok(Self {
             sessions: columns_of(connection, "sessions")?,
             messages: columns_of(connection, "messages")?,
+            has_own_tables: table_exists(connection, "hx_session_notes")?,
             index_maintenance: index::index_maintenance(connection)?,
             cookie: schema_cookie(connection)?,
         })

@@ -22,8 +22,10 @@ pub struct NewSession {
     pub system_prompt: Option<String>,
     pub parent: Option<SessionId>,
     pub started_at: Timestamp,
-    /// The working directory; stored where the file has a column for it.
+    /// The working directory.
     pub cwd: Option<String>,
+    /// The git branch of the working directory.
+    pub git_branch: Option<String>,
 }
 
 impl NewSession {
@@ -38,6 +40,7 @@ impl NewSession {
             parent: None,
             started_at,
             cwd: None,
+            git_branch: None,
         }
     }
 }
@@ -232,10 +235,36 @@ pub(crate) fn insert(scope: &OperationScope<'_>, session: &NewSession) -> Operat
         parent,
         session.started_at.seconds(),
     ])?;
-    if let Some(folder) = session.cwd.as_deref().filter(|_| scope.columns.has_session("cwd")) {
+    store_place(scope, session)
+}
+
+/// Stores the folder and the branch of a new session, in the columns for them or, where the file lacks these, in this
+/// program's own table.
+fn store_place(scope: &OperationScope<'_>, session: &NewSession) -> OperationResult<()> {
+    let (id, folder, branch) = (session.id.as_str(), session.cwd.as_deref(), session.git_branch.as_deref());
+    if folder.is_none() && branch.is_none() {
+        return Ok(());
+    }
+    let (has_folder, has_branch) =
+        (scope.columns.has_session("cwd"), scope.columns.has_session("git_branch"));
+    if has_branch {
+        // The branch belongs to the folder that is stored, not to the one of a later turn.
+        let unless_known = if has_folder { " AND cwd IS NULL" } else { "" };
+        let sql =
+            format!("UPDATE sessions SET git_branch = COALESCE(git_branch, ?2) WHERE id = ?1{unless_known}");
+        scope.execute_cached(&sql, params![id, branch])?;
+    }
+    if has_folder {
         scope.execute_cached(
             "UPDATE sessions SET cwd = COALESCE(cwd, ?2) WHERE id = ?1",
-            [session.id.as_str(), folder],
+            params![id, folder],
+        )?;
+    }
+    if !(has_folder && has_branch) {
+        scope.execute_cached(
+            "INSERT INTO hx_session_notes (session_id, cwd, git_branch) VALUES (?1, ?2, ?3)
+             ON CONFLICT (session_id) DO NOTHING",
+            params![id, folder, branch],
         )?;
     }
     Ok(())

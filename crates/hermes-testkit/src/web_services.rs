@@ -1,4 +1,5 @@
-//! The services that search the web and read pages, emulated: Firecrawl, Tavily, Exa, Parallel, SearXNG and Brave.
+//! The services that search the web and read pages, emulated: Firecrawl, Tavily, Exa, Parallel, SearXNG and Brave; and one
+//! that transcribes recordings.
 //!
 //! Written from their public documentation, apart from the code it tests. All of them know the same few pages. Each has
 //! a base address of its own, checks its key, and can be told to refuse or to stay silent.
@@ -138,7 +139,8 @@ async fn serve_connection(stream: TcpStream, state: Arc<WatchedValue<WebServices
             Some(WebServiceFault::Refuse { status, retry_after, body }) => (status, retry_after, body),
             None => {
                 let (status, value) = answer(&message, &body, &pages);
-                (status, None, value.to_string())
+                // A transcript is plain text.
+                (status, None, value.as_str().map_or_else(|| value.to_string(), str::to_owned))
             }
         };
         let wait = retry_after.map(|seconds| format!("retry-after: {seconds}\r\n")).unwrap_or_default();
@@ -158,7 +160,7 @@ fn answer(message: &ReceivedRequest, body: &Value, pages: &[WebServicePage]) -> 
     let (service, method) = (segments.next().unwrap_or_default(), segments.next().unwrap_or_default());
     let header = |name: &str| message.header(name).unwrap_or_default().to_owned();
     let key = match service {
-        "firecrawl" => header("authorization").trim_start_matches("Bearer ").to_owned(),
+        "firecrawl" | "speech" => header("authorization").trim_start_matches("Bearer ").to_owned(),
         "tavily" => text(body, "api_key"),
         "exa" | "parallel" => header("x-api-key"),
         "brave" => header("x-subscription-token"),
@@ -230,6 +232,13 @@ fn answer(message: &ReceivedRequest, body: &Value, pages: &[WebServicePage]) -> 
                 .map(|url| json!({"url": url, "error_type": "fetch_error", "content": "gone"}))
                 .collect();
             (200, json!({"results": read, "errors": failed}))
+        }
+        ("POST", "speech", "audio/transcriptions") => {
+            let form = String::from_utf8_lossy(&message.body);
+            let after = |mark: &str| form.split_once(mark).map_or("", |(_, rest)| rest).to_owned();
+            let model = after("name=\"model\"\r\n\r\n").lines().next().unwrap_or_default().to_owned();
+            let file = after("filename=\"").split('"').next().unwrap_or_default().to_owned();
+            (200, json!(format!("words of {file} by {model}")))
         }
         ("GET", "searxng", "search") if query.contains("format=json") => {
             let rows = pages.iter();

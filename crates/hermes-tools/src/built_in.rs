@@ -10,6 +10,7 @@ pub const BUILT_IN_TOOLS: &[ToolDescriptor<'static>] = &[
     crate::search_files::DESCRIPTOR,
     crate::web::SEARCH_DESCRIPTOR,
     crate::web::EXTRACT_DESCRIPTOR,
+    crate::vision::DESCRIPTOR,
     crate::terminal::DESCRIPTOR,
     crate::process::DESCRIPTOR,
     crate::code::DESCRIPTOR,

@@ -31,13 +31,15 @@ mod terminal;
 mod todo;
 mod tool_reference;
 mod tool_search;
+mod transcription;
+mod vision;
 mod web;
 mod write_file;
 
 pub use built_in::BUILT_IN_TOOLS;
 pub use checkpoint::{
-    ChangeCounts, Checkpoint, CheckpointDiff, CheckpointError, CheckpointManager, RestoreReport,
-    is_destructive,
+    ChangeCounts, Checkpoint, CheckpointDiff, CheckpointError, CheckpointManager, CheckpointProject,
+    CheckpointRetention, CheckpointStorage, OrphanedProjects, RestoreReport, is_destructive,
 };
 pub use clarify::ClarifyTool;
 pub use code::{CallableTools, CodeExecutionMode, CodeOptions, ExecuteCodeTool};
@@ -51,7 +53,7 @@ pub use memory::MemoryTool;
 pub use patch::PatchTool;
 pub use process::{
     ProcessNotice, ProcessNoticeKind, ProcessNoticeSink, ProcessNotificationLevel, ProcessRegistry,
-    ProcessTool,
+    ProcessTool, RunningProcess,
 };
 pub use read_file::ReadFileTool;
 pub use reference::{RUNS_NOTHING, ReferenceResolver, ReferenceResult};
@@ -62,7 +64,7 @@ pub use registry::{
 pub use search_files::SearchFilesTool;
 pub use send_message::SendMessageTool;
 pub use session_search::{LocalTime, SessionSearchTool};
-pub use skills::{SkillManageTool, SkillSource, SkillViewTool, SkillsListTool};
+pub use skills::{InlineShell, SkillManageTool, SkillSource, SkillViewTool, SkillsListTool};
 pub use task_variables::TaskVariables;
 pub use terminal::approval::{Approvals, CommandApprovalMode, Yolo};
 pub use terminal::scan::{
@@ -72,5 +74,7 @@ pub use terminal::{EnvironmentPoolOptions, EnvironmentSharing, TaskShells, Termi
 pub use todo::TodoTool;
 pub use tool_reference::tools_markdown;
 pub use tool_search::{TOOL_SEARCH_TOOLSET, ToolSearchMode, ToolSearchOptions, defer_tools};
+pub use transcription::Transcriber;
+pub use vision::{PictureFailure, PictureReader, VisionTool, data_url, load_picture};
 pub use web::{LazyHttpClient, WebAccess, WebAddresses, WebExtractTool, WebSearchTool, WebsitePolicy};
 pub use write_file::WriteFileTool;

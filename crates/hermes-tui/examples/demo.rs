@@ -12,8 +12,8 @@ use std::time::Duration;
 use hermes_task::SystemClock;
 use hermes_tui::{
     AnswerLimits, BusyInputMode, ColorDepth, CommandItem, CompletionItem, CompletionSource, DiffDisplay,
-    Operation, PickerItem, PickerSpec, ReasoningDisplay, Screen, ScreenHandle, ScreenOptions, StatusFields,
-    Theme, ThemeMode, ToolFeedMode, TranscriptOptions,
+    MarkdownDisplay, Operation, PickerItem, PickerSpec, ReasoningDisplay, Screen, ScreenHandle,
+    ScreenOptions, StatusFields, Theme, ThemeMode, ToolFeedMode, TranscriptOptions,
 };
 use hermes_types::{
     CallId, Cancel, Clock, Danger, Delta, Frontend, OutcomeStatus, PreviewKind, SessionId, ToolDisplay,
@@ -86,6 +86,8 @@ async fn run() {
             tool_feed: ToolFeedMode::All,
             reasoning: ReasoningDisplay::Shown,
             diffs: DiffDisplay::Inline,
+            markdown: MarkdownDisplay::Rendered,
+            preview_columns: None,
         },
         busy_input: BusyInputMode::Interrupt,
         bell_on_complete: false,
@@ -100,6 +102,10 @@ async fn run() {
         history: None,
         completion: Some(Arc::new(Files)),
         editor: None,
+        images: None,
+        status: hermes_tui::StatusFields::default(),
+        times: None,
+        fold: hermes_tui::FoldLimits::default(),
         cancel: Cancel::new(),
     })
     .expect("a terminal");
@@ -131,6 +137,8 @@ async fn run() {
             }
             Operation::Quit | Operation::ForceQuit => break,
             Operation::Command(line) if line == "/quit" => break,
+            // What a test looks at: the terminal after a crash.
+            Operation::Command(line) if line == "/panic" => panic!("as you wish"),
             Operation::Command(line) if line.starts_with("/model") => {
                 let screen = screen.clone();
                 let chosen = screen.pick(models()).await;

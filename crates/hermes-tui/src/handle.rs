@@ -2,6 +2,7 @@
 //!
 //! Invariant: a call on the handle never blocks and never fails; after the screen ended, questions are unavailable.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,11 +11,13 @@ use hermes_types::{BoxFuture, Cancel, Clock, Frontend, TurnEvent, UserAnswer, Us
 use tokio::sync::{mpsc, oneshot};
 
 use crate::completion::{CommandItem, CompletionSource};
-use crate::dialog::{DialogId, PickerSpec};
-use crate::editor::InputHistory;
+use crate::dialog::{DialogId, PickerSpec, SUDO};
+use crate::editor::{FoldLimits, InputHistory};
 use crate::error::Error;
-use crate::screen::{BarVisibility, BusyInputMode, Operation, ScreenInput, ScreenSetup, ScreenState};
-use crate::shell::{BackgroundQuery, ExternalEditor, OpenTerminal, ScreenShell, ShellPorts};
+use crate::screen::{
+    BarVisibility, BusyInputMode, Operation, ScreenInput, ScreenSetup, ScreenState, TimeLabels,
+};
+use crate::shell::{ExternalEditor, ImageSource, OpenTerminal, ScreenShell, ShellPorts};
 use crate::status::StatusFields;
 use crate::theme::{Background, Theme};
 use crate::transcript::TranscriptOptions;
@@ -28,6 +31,7 @@ pub struct AnswerLimits {
     pub approve: Duration,
     pub clarify: Duration,
     pub secret: Duration,
+    pub sudo: Duration,
 }
 
 impl Default for AnswerLimits {
@@ -36,6 +40,7 @@ impl Default for AnswerLimits {
             approve: Duration::from_mins(1),
             clarify: Duration::from_mins(2),
             secret: Duration::from_mins(2),
+            sudo: Duration::from_secs(45),
         }
     }
 }
@@ -61,9 +66,14 @@ pub struct ScreenOptions {
     pub limits: AnswerLimits,
     pub commands: Vec<CommandItem>,
     pub placeholder: String,
+    /// What the status bar shows first.
+    pub status: StatusFields,
+    pub times: Option<TimeLabels>,
+    pub fold: FoldLimits,
     pub history: Option<Arc<dyn InputHistory>>,
     pub completion: Option<Arc<dyn CompletionSource>>,
     pub editor: Option<Arc<dyn ExternalEditor>>,
+    pub images: Option<Arc<dyn ImageSource>>,
     /// Ends the screen.
     pub cancel: Cancel,
 }
@@ -92,11 +102,7 @@ pub struct Screen;
 impl Screen {
     /// Takes the terminal over and starts the screen. Standard input and output must be a terminal.
     pub fn open(options: ScreenOptions) -> Result<(ScreenHandle, Operations), Error> {
-        let query = match options.theme_mode {
-            ThemeMode::Auto => BackgroundQuery::Ask,
-            ThemeMode::Fixed(_) => BackgroundQuery::Skip,
-        };
-        let terminal = OpenTerminal::take_over(&*options.clock, query).map_err(Error::Terminal)?;
+        let terminal = OpenTerminal::take_over(&*options.clock).map_err(Error::Terminal)?;
         let background = match options.theme_mode {
             ThemeMode::Auto => terminal.background.unwrap_or_default(),
             ThemeMode::Fixed(background) => background,
@@ -111,10 +117,13 @@ impl Screen {
             commands: options.commands,
             history,
             placeholder: options.placeholder,
+            times: options.times,
+            fold: options.fold,
             width: terminal.width,
             height: terminal.height,
             now,
         });
+        drop(state.update(ScreenInput::Status(options.status), now));
         if !terminal.typed.is_empty() {
             drop(state.update(ScreenInput::Paste(terminal.typed.clone()), now));
         }
@@ -125,6 +134,9 @@ impl Screen {
             history: options.history,
             completion: options.completion,
             editor: options.editor,
+            images: options.images,
+            requests: requests.downgrade(),
+            cancel: options.cancel.clone(),
         };
         let shell = ScreenShell::new(state, terminal, ports, received, operations);
         // The screen outlives its task handle: it ends with its token, or when it is closed.
@@ -195,6 +207,41 @@ impl ScreenHandle {
         self.send(ScreenInput::BusyInput(mode));
     }
 
+    /// Shows the answer of a prompt in the background.
+    pub fn print_answer(&self, remark: impl Into<String>, text: impl Into<String>) {
+        self.send(ScreenInput::PrintAnswer { remark: remark.into(), text: text.into() });
+    }
+
+    /// Shows what a prompt in the background does.
+    pub fn show_background(&self, label: impl Into<String>, event: TurnEvent) {
+        self.send(ScreenInput::Background { label: label.into(), event });
+    }
+
+    /// Lists the agents that work besides the conversation.
+    pub fn list_agents(&self) {
+        self.send(ScreenInput::ListAgents);
+    }
+
+    /// Shows the time of day beside messages from now on, or hides it.
+    pub fn show_times(&self, labels: Option<TimeLabels>) {
+        self.send(ScreenInput::Times(labels));
+    }
+
+    /// Adds a picture to the next message.
+    pub fn attach(&self, image: PathBuf) {
+        self.send(ScreenInput::Attach(image));
+    }
+
+    /// Shows a remark above the input for a moment.
+    pub fn hint(&self, text: impl Into<String>) {
+        self.send(ScreenInput::Hint(text.into()));
+    }
+
+    /// Changes the commands that the menu offers.
+    pub fn set_commands(&self, commands: Vec<CommandItem>) {
+        self.send(ScreenInput::Commands(commands));
+    }
+
     /// Draws everything again.
     pub fn redraw(&self) {
         self.send(ScreenInput::Redraw);
@@ -257,6 +304,7 @@ impl ScreenHandle {
         match question {
             UserQuestion::Approve { .. } => self.limits.approve,
             UserQuestion::Clarify { .. } => self.limits.clarify,
+            UserQuestion::Secret { name, .. } if name == SUDO => self.limits.sudo,
             UserQuestion::Secret { .. } => self.limits.secret,
         }
     }

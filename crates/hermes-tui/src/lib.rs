@@ -21,16 +21,18 @@ mod transcript;
 pub use completion::{CommandItem, CompletionItem, CompletionSource};
 pub use dialog::{DialogId, DialogOutcome, PickerItem, PickerSpec};
 pub use editor::{
-    EditedText, Editor, InputHistory, KeyUse, Motion, TextBuffer, format_history_entry, parse_history,
+    EditedText, Editor, FoldLimits, InputHistory, KeyUse, Motion, TextBuffer, format_history_entry,
+    parse_history,
 };
 pub use error::Error;
 pub use glyphs::StyledLine;
 pub use handle::{AnswerLimits, Operations, Screen, ScreenHandle, ScreenOptions, ThemeBuilder, ThemeMode};
 pub use screen::{
-    BarVisibility, BusyInputMode, Operation, ScreenEffect, ScreenFrame, ScreenInput, ScreenSetup, ScreenState,
+    BarVisibility, BusyInputMode, Operation, ScreenEffect, ScreenFrame, ScreenInput, ScreenSetup,
+    ScreenState, TimeLabels,
 };
-pub use shell::{ExternalEditor, Painter, ResizeBehavior, clipboard_sequence, restore_terminal};
+pub use shell::{ExternalEditor, ImageSource, Painter, ResizeBehavior, clipboard_sequence, restore_terminal};
 pub use skin::Skin;
 pub use status::StatusFields;
 pub use theme::{Background, ColorDepth, Theme};
-pub use transcript::{DiffDisplay, ReasoningDisplay, ToolFeedMode, TranscriptOptions};
+pub use transcript::{DiffDisplay, MarkdownDisplay, ReasoningDisplay, ToolFeedMode, TranscriptOptions};

@@ -59,7 +59,7 @@ impl StatusFields {
         if let Some(cost) = self.cost.as_ref().filter(|_| width >= 52) {
             part(&mut line, clean_line(cost), theme.dim);
         }
-        part(&mut line, duration(elapsed), theme.dim);
+        part(&mut line, rough_duration(elapsed), theme.dim);
         if let Some(mode) = &self.mode {
             part(&mut line, clean_line(mode), theme.warn);
         }
@@ -118,6 +118,14 @@ pub(crate) fn duration(span: Duration) -> String {
     }
 }
 
+/// Formats a duration in minutes, so that it rarely changes.
+fn rough_duration(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..3_600 => format!("{}m", seconds / 60),
+        _ => duration(span),
+    }
+}
+
 /// Returns the frame of the spinner at an instant.
 pub(crate) fn spinner(now: Duration) -> &'static str {
     const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -150,9 +158,9 @@ mod tests {
             ..StatusFields::default()
         };
         let shown = |width| plain_text(&status.render(width, Duration::from_secs(75), &Theme::mono()));
-        assert_eq!(shown(80), " ⚕ claude-sonnet-4.5 │ 12.4K/200K │ █░░░░░░░░░ 6% │ $0.06 │ 1m 15s");
-        assert_eq!(shown(60), " ⚕ claude-sonnet-4.5 · 6% · $0.06 · 1m 15s");
-        assert_eq!(shown(40), " ⚕ claude-sonnet-4.5 · 1m 15s");
+        assert_eq!(shown(80), " ⚕ claude-sonnet-4.5 │ 12.4K/200K │ █░░░░░░░░░ 6% │ $0.06 │ 1m");
+        assert_eq!(shown(60), " ⚕ claude-sonnet-4.5 · 6% · $0.06 · 1m");
+        assert_eq!(shown(40), " ⚕ claude-sonnet-4.5 · 1m");
         assert_eq!(shown(20), " ⚕ claude-sonnet-4.…");
     }
 

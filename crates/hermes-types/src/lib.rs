@@ -10,6 +10,7 @@ mod clock;
 mod descriptors;
 mod envelope;
 mod event;
+mod hook;
 mod id;
 mod message;
 mod model;
@@ -36,6 +37,7 @@ pub use envelope::{
     Envelope, OutgoingMessage, QuickReply, Sender, WebImage,
 };
 pub use event::{ApprovalDecision, TurnEvent, TurnNoticeKind, UserAnswer, UserQuestion};
+pub use hook::{HOOK_FACTS, HookEvent, HookFacts, HookReply};
 pub use id::{
     CallId, HolderId, InboxId, JobRunId, MessageId, OutboxId, SessionId, SessionKind, TaskId, TurnId,
     random_hex,

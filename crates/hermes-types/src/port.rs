@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::envelope::{ChatAddress, DeliveryCertainty, DeliveryReceipt, Envelope, OutgoingMessage};
 use crate::event::{TurnEvent, UserAnswer, UserQuestion};
+use crate::hook::HookEvent;
 use crate::id::{SessionId, TaskId};
 use crate::message::Message;
 use crate::model::{Completion, Delta, ModelError, ModelRequest};
@@ -443,32 +444,19 @@ pub trait ExternalMemory: Send + Sync {
 }
 
 /// Hooks that run at the steps of a turn. A failing hook does not fail the turn.
+///
+/// What a hook is told is a mapping, in the words that configurations and plugins know; the step says which.
 pub trait TurnHooks: Send + Sync {
-    fn session_started(&self, session: &SessionId) {
-        let _ = session;
-    }
+    /// Tells whether a hook runs at this step, so that nobody collects what is not wanted.
+    fn wants(&self, event: HookEvent) -> bool;
 
-    /// Runs before a turn's first model call; the returned text is added to the system text of this turn only.
-    fn before_turn<'a>(&'a self, session: &'a SessionId, words: &'a str) -> BoxFuture<'a, Option<String>> {
-        let _ = (session, words);
-        Box::pin(std::future::ready(None))
-    }
+    /// Passes a step on without waiting.
+    fn notify(&self, event: HookEvent, input: serde_json::Map<String, serde_json::Value>);
 
-    /// Runs before a tool does; a returned text keeps the tool from running, and the model reads it instead.
-    fn before_tool<'a>(&'a self, call: &'a ToolInvocation) -> BoxFuture<'a, Option<String>> {
-        let _ = call;
-        Box::pin(std::future::ready(None))
-    }
-
-    fn after_tool(&self, call: &ToolInvocation, outcome: &ToolOutcome) {
-        let _ = (call, outcome);
-    }
-
-    fn after_turn(&self, session: &SessionId, answer: Option<&str>) {
-        let _ = (session, answer);
-    }
-
-    fn session_ended(&self, session: &SessionId) {
-        let _ = session;
-    }
+    /// Passes a step on and waits for an answer, whose meaning is in the facts of the step.
+    fn ask(
+        &self,
+        event: HookEvent,
+        input: serde_json::Map<String, serde_json::Value>,
+    ) -> BoxFuture<'_, Option<String>>;
 }

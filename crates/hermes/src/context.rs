@@ -99,6 +99,24 @@ pub(crate) fn now() -> Timestamp {
     WallClock::default().now()
 }
 
+/// Formats a time in the user's time zone, for example with `%H:%M`. A format that is none gives hours and minutes.
+pub(crate) fn format_time(at: Timestamp, format: &str) -> String {
+    use std::fmt::Write as _;
+    #[expect(clippy::cast_possible_truncation, reason = "seconds of a date")]
+    let seconds = at.seconds() as i64;
+    let utc = DateTime::from_timestamp(seconds, 0).unwrap_or_default();
+    let mut text = String::new();
+    let written = match ZONE.get() {
+        Some(zone) => write!(text, "{}", utc.with_timezone(zone).format(format)),
+        None => write!(text, "{}", utc.with_timezone(&Local).format(format)),
+    };
+    if written.is_err() {
+        let CivilTime { hour, minute, .. } = local_time(at);
+        text = format!("{hour:02}:{minute:02}");
+    }
+    text
+}
+
 /// The configured time zone; unset means the machine's own.
 static ZONE: OnceLock<Tz> = OnceLock::new();
 

@@ -49,6 +49,7 @@ pub(crate) enum LogEcho {
     Nothing,
     /// Prints errors and the state of the service: that it runs, what it is connected to, that it stops.
     Life,
+    Errors,
     Everything,
 }
 
@@ -183,7 +184,8 @@ impl Subscriber for FileLogger {
             LogEcho::Life if metadata.target() == LIFE || *metadata.level() == Level::ERROR => {
                 Console::new().notice(&text);
             }
-            LogEcho::Life | LogEcho::Nothing => {}
+            LogEcho::Errors if *metadata.level() == Level::ERROR => Console::new().notice(&text),
+            LogEcho::Life | LogEcho::Errors | LogEcho::Nothing => {}
         }
     }
 

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use hermes_config::Env;
 
-use cli::{Cli, CliCommand};
+use cli::{ClawCommand, Cli, CliCommand};
 use context::ProgramContext;
 use output::Console;
 
@@ -33,15 +33,23 @@ fn main() -> ExitCode {
     }
     let cli = match Cli::try_parse_from(argv::join_session_names(arguments, cli::is_command)) {
         Ok(cli) => cli,
-        Err(error) => match cli::unknown_command(&error, first_word().as_deref()) {
+        Err(error) => match cli::unknown_command(&error, &command_words()) {
             Some(words) => {
-                output.error(&words);
+                // A plugin may know the command; then this program is not come back to.
+                let failed = ProgramContext::open().and_then(|context| run_plugin_command(&words, &context));
+                output.error(&failed.err().map_or(words, |error| describe(&error)));
                 return ExitCode::from(2);
             }
             None => error.exit(),
         },
     };
-    let done = ProgramContext::open().and_then(|context| run(cli, &context, &output));
+    let done = ProgramContext::open().and_then(|mut context| {
+        if cli.accept_hooks {
+            let accepted = ("HERMES_ACCEPT_HOOKS".to_owned(), "1".to_owned());
+            context.env = context.env.with_variables([accepted]);
+        }
+        run(cli, &context, &output)
+    });
     match done {
         Ok(_) if output.failed() => ExitCode::FAILURE,
         Ok(code) => code,
@@ -62,9 +70,20 @@ fn enter_profile(arguments: &[OsString], profile: Option<&str>) -> anyhow::Resul
     Err(error.into())
 }
 
-/// Returns the first argument that is not a flag.
-fn first_word() -> Option<String> {
-    std::env::args().skip(1).find(|argument| !argument.starts_with('-'))
+/// Runs a command of a plugin in place of this program, if plugins are enabled. `unknown` is the message for a command
+/// that no plugin has.
+fn run_plugin_command(unknown: &str, context: &ProgramContext) -> anyhow::Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    // After flags it would not be clear whose they are.
+    if words.first().is_some_and(|word| word.starts_with('-')) {
+        return Ok(());
+    }
+    command::plugins::exec_command(&words, unknown, context)
+}
+
+/// Returns the arguments that are not flags.
+fn command_words() -> Vec<String> {
+    std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect()
 }
 
 /// Formats the error and its causes. A cause that the text already contains is left out.
@@ -84,7 +103,7 @@ fn run(cli: Cli, context: &ProgramContext, output: &Console) -> anyhow::Result<E
     let Some(command) = cli.command else { return command::chat::run(&cli.chat, context, output) };
     match command {
         CliCommand::Chat(arguments) => command::chat::run(&arguments.merge_over(cli.chat), context, output),
-        CliCommand::Model { name } => command::model::run(name.as_deref(), context, output),
+        CliCommand::Model(arguments) => command::model::run(&arguments, context, output),
         CliCommand::Login(arguments) => command::login::run(&arguments, context, output),
         CliCommand::Logout { provider } => command::login::sign_out(provider.as_deref(), context, output),
         CliCommand::Setup(arguments) => command::setup::run(&arguments, context, output),
@@ -101,6 +120,16 @@ fn run(cli: Cli, context: &ProgramContext, output: &Console) -> anyhow::Result<E
         CliCommand::Backup(arguments) => command::backup::run(&arguments, context, output),
         CliCommand::Import(arguments) => command::backup::import(&arguments, context, output),
         CliCommand::Dump => Ok(command::dump::run(context, output)),
+        CliCommand::Checkpoints { command } => {
+            command::checkpoints::run(command.unwrap_or_default(), context, output)
+        }
+        CliCommand::Memory { command } => command::memory::run(command.unwrap_or_default(), context, output),
+        CliCommand::Security { command } => command::security::run(command, context, output),
+        CliCommand::Debug { command } => command::debug::run(command, context, output),
+        CliCommand::Slack { command } => command::slack::run(command, context, output),
+        CliCommand::Claw { command: ClawCommand::Migrate(arguments) } => {
+            command::claw::run(&arguments, context, output)
+        }
         CliCommand::Uninstall(arguments) => command::uninstall::run(&arguments, context, output),
         CliCommand::Man { output: folder, command } => {
             command::man::run(folder.as_deref(), command.as_deref(), output)
@@ -129,13 +158,26 @@ fn run(cli: Cli, context: &ProgramContext, output: &Console) -> anyhow::Result<E
         CliCommand::Mcp { command } => command::mcp::run(command, context, output),
         CliCommand::Cron { command } => command::cron::run(command, context, output),
         CliCommand::Skills { command } => command::skills::run(command.unwrap_or_default(), context, output),
+        CliCommand::Curator { command } => {
+            command::curator::run(command.unwrap_or_default(), context, output)
+        }
+        CliCommand::Bundles { command } => {
+            command::bundles::run(command.unwrap_or_default(), context, output)
+        }
+        CliCommand::Hooks { command } => command::hooks::run(command.unwrap_or_default(), context, output),
+        CliCommand::Plugins { command } => {
+            command::plugins::run(command.unwrap_or_default(), context, output)
+        }
         CliCommand::Db { command } => command::database::run(command.unwrap_or_default(), context, output),
         CliCommand::Completion { shell } => {
-            output.text(&cli::completion(shell));
+            output.text(&command::complete::script(shell));
             Ok(ExitCode::SUCCESS)
         }
-        CliCommand::Update { installed: true } => Ok(command::update::finish(context, output)),
-        CliCommand::Update { installed: false } => command::update::run(output),
+        CliCommand::CompleteWords { words } => command::complete::run(&words, context, output),
+        CliCommand::Update(arguments) if arguments.installed => {
+            Ok(command::update::finish(&arguments, context, output))
+        }
+        CliCommand::Update(arguments) => command::update::run(&arguments, context, output),
         CliCommand::Version => {
             output.line(&cli::version());
             Ok(ExitCode::SUCCESS)

@@ -89,7 +89,7 @@ pub(crate) fn choose(title: &str, rows: &[String], first: usize) -> Option<usize
         let _ = screen.flush();
         let mut bytes = [0_u8; 16];
         let read = io::stdin().lock().read(&mut bytes).unwrap_or(0);
-        match list.press(key(bytes.get(..read).unwrap_or_default())) {
+        match list.press_all(bytes.get(..read).unwrap_or_default()) {
             KeyOutcome::Moved => {
                 let _ = write!(screen, "\x1b[{}A\x1b[J{}", rows.len(), list.draw());
             }
@@ -119,6 +119,28 @@ impl MenuList<'_> {
     fn draw(&self) -> String {
         let line = |(at, row): (usize, &String)| format!("{} {row}\n", if at == self.at { "❯" } else { " " });
         self.rows.iter().enumerate().map(line).collect()
+    }
+
+    /// Presses the keys that arrived together, up to one that ends the menu.
+    fn press_all(&mut self, bytes: &[u8]) -> KeyOutcome {
+        let mut outcome = KeyOutcome::Ignored;
+        let mut rest = bytes;
+        loop {
+            let length = match rest {
+                [0x1b, b'[' | b'O', _, ..] => 3,
+                _ => rest.len().min(1),
+            };
+            let (next, later) = rest.split_at(length);
+            match self.press(key(next)) {
+                KeyOutcome::Ignored => {}
+                KeyOutcome::Moved => outcome = KeyOutcome::Moved,
+                last => return last,
+            }
+            if later.is_empty() {
+                return outcome;
+            }
+            rest = later;
+        }
     }
 
     fn press(&mut self, key: Key) -> KeyOutcome {
@@ -167,6 +189,9 @@ mod tests {
         for leave in [&b"q"[..], b"\x1b", b"\x03", b""] {
             assert_eq!(list.press(key(leave)), KeyOutcome::Cancelled);
         }
+        assert_eq!(list.press_all(b"\x1b[B\x1b[B\r"), KeyOutcome::Chosen(0), "keys that arrive together");
+        assert_eq!(list.press_all(b"\x1b[Bxj"), KeyOutcome::Moved);
+        assert_eq!((list.at, list.press_all(b"")), (2, KeyOutcome::Cancelled));
         let mut empty = MenuList { rows: &[], at: 0 };
         assert_eq!(empty.press(key(b"\r")), KeyOutcome::Ignored);
     }

@@ -13,6 +13,7 @@ mod all {
     mod chaos;
     mod chat;
     mod children;
+    mod commands;
     mod config;
     mod cron;
     mod database;
@@ -20,13 +21,17 @@ mod all {
     mod embedding;
     mod existing_home;
     mod exit_codes;
+    mod extensions;
+    mod features;
     mod gateway;
     mod install;
     mod life;
     mod long_talk;
     mod mcp;
+    mod pictures;
     mod scenario;
     mod screen;
+    mod screen_session;
     mod sending;
     mod service;
     mod sessions;

@@ -4,6 +4,7 @@
 
 mod gateway;
 mod program;
+mod screen;
 mod skills;
 mod store;
 
@@ -38,6 +39,7 @@ pub(crate) fn run() -> Result<ExitCode> {
     let mut figures = store::measure()?;
     figures.extend(skills::measure()?);
     figures.extend(program::measure(&binary)?);
+    figures.extend(screen::measure(&binary)?);
     figures.extend(gateway::measure(&binary)?);
     figures.extend(gateway::soak(&binary)?);
     let mut missed = 0;

@@ -10,15 +10,17 @@ use std::time::Duration;
 use anyhow::Result;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use hermes_tui::{
-    Background, BusyInputMode, ColorDepth, CommandItem, CompletionItem, DiffDisplay, Painter, PickerItem,
-    PickerSpec, ReasoningDisplay, ResizeBehavior, ScreenInput, ScreenSetup, ScreenState, Skin, StatusFields,
-    ToolFeedMode, TranscriptOptions,
+    Background, BusyInputMode, ColorDepth, CommandItem, CompletionItem, DiffDisplay, FoldLimits,
+    MarkdownDisplay, Painter, PickerItem, PickerSpec, ReasoningDisplay, ResizeBehavior, ScreenInput,
+    ScreenSetup, ScreenState, Skin, StatusFields, ToolFeedMode, TranscriptOptions,
 };
 use hermes_types::{
     CallId, Danger, Delta, OutcomeStatus, PreviewKind, SessionId, ToolDisplay, TurnEvent, UserQuestion,
 };
 
 use crate::workspace;
+
+mod turns;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (44, 15), (200, 60)];
 const SKINS: [&str; 2] = ["default", "ares"];
@@ -137,11 +139,7 @@ impl Stage {
         let skin = Skin::built_in(skin).unwrap_or_default();
         let state = ScreenState::new(ScreenSetup {
             theme: skin.theme(Background::Dark, ColorDepth::True),
-            transcript: TranscriptOptions {
-                tool_feed: ToolFeedMode::All,
-                reasoning: ReasoningDisplay::Shown,
-                diffs: DiffDisplay::Inline,
-            },
+            transcript: transcript(),
             busy_input: BusyInputMode::Interrupt,
             bell_on_complete: false,
             commands: vec![
@@ -152,6 +150,8 @@ impl Stage {
                 command("help", "show this list"),
             ],
             history: Vec::new(),
+            fold: FoldLimits::default(),
+            times: None,
             placeholder: "Ask anything, / for commands, @ for files".to_owned(),
             width,
             height,
@@ -218,14 +218,6 @@ impl Stage {
         self.turn(TurnEvent::ToolEnded { id, name, status, result });
     }
 
-    fn answer(&mut self) {
-        self.begin("Why does the build fail?");
-        self.call("read_file", "crates/config/src/load.rs", OutcomeStatus::Done, "{\"content\":\"…\"}");
-        self.turn(TurnEvent::Delta(Delta::Text(ANSWER.to_owned())));
-        self.turn(TurnEvent::TurnEnded { session: SessionId::new("s") });
-        self.take(ScreenInput::TurnFinished(Some(ANSWER.to_owned())));
-    }
-
     fn ask(&mut self, question: UserQuestion) {
         let time_limit = Some(Duration::from_mins(1));
         self.take(ScreenInput::Ask { id: 1, question, time_limit });
@@ -238,6 +230,17 @@ impl Stage {
         let bytes = std::mem::take(self.painter.output_mut());
         self.parser.process(&bytes);
         Ok(self.parser)
+    }
+}
+
+/// Returns how turns are shown.
+fn transcript() -> TranscriptOptions {
+    TranscriptOptions {
+        tool_feed: ToolFeedMode::All,
+        reasoning: ReasoningDisplay::Shown,
+        diffs: DiffDisplay::Inline,
+        markdown: MarkdownDisplay::Rendered,
+        preview_columns: None,
     }
 }
 
@@ -254,6 +257,11 @@ fn started(name: &str, preview: &str) -> TurnEvent {
         arguments: "{}".to_owned(),
         display: ToolDisplay { icon: icon.to_owned(), verb: verb.to_owned(), preview_kind },
     }
+}
+
+/// Returns all states.
+fn scenes() -> impl Iterator<Item = &'static Scene> {
+    SCENES.iter().chain(&turns::SCENES)
 }
 
 /// Renders one state in all sizes and skins, as text.
@@ -280,14 +288,14 @@ fn folder() -> PathBuf {
 /// Writes the texts and the pictures.
 pub(crate) fn write() -> Result<std::process::ExitCode> {
     let pictures = workspace::root().join("docs/screens");
-    for scene in &SCENES {
+    for scene in scenes() {
         std::fs::write(folder().join(format!("{}.txt", scene.0)), rendered(scene)?)?;
         let mut stage = Stage::new((92, 30), "default");
         (scene.1)(&mut stage);
         let picture = svg(stage.draw()?.screen());
         std::fs::write(pictures.join(format!("{}.svg", scene.0)), picture)?;
     }
-    println!("{} states in {} sizes and {} skins", SCENES.len(), SIZES.len(), SKINS.len());
+    println!("{} states in {} sizes and {} skins", scenes().count(), SIZES.len(), SKINS.len());
     Ok(std::process::ExitCode::SUCCESS)
 }
 
@@ -359,13 +367,13 @@ mod tests {
     #[test]
     fn every_state_looks_as_it_is_kept() {
         let mut differ = Vec::new();
-        for scene in &SCENES {
+        for scene in scenes() {
             let kept = std::fs::read_to_string(folder().join(format!("{}.txt", scene.0))).unwrap_or_default();
             if kept != rendered(scene).unwrap() {
                 differ.push(scene.0);
             }
         }
         assert!(differ.is_empty(), "`cargo xtask screens` shows what changed: {differ:?}");
-        assert!(SCENES.len() * SIZES.len() * SKINS.len() >= 80);
+        assert!(scenes().count() >= 40);
     }
 }

@@ -10,6 +10,7 @@ mod assemble;
 mod cut;
 mod digest;
 mod files;
+mod preview;
 mod summary;
 
 use hermes_store::{Error as StoreError, NewMessage, NewSession};
@@ -19,7 +20,9 @@ use crate::conversation::collect_carry_over;
 use crate::prompt;
 use crate::turn::gauge::{Gauge, message_tokens};
 use crate::turn::{TurnCapacity, TurnScope, TurnTranscript};
+use crate::working_place;
 
+pub use preview::CompressionPreview;
 pub(crate) use summary::is_summary;
 
 /// The length below which a result is not moved to a file.
@@ -256,7 +259,7 @@ impl<'t, 'a> CompressionPass<'t, 'a> {
         session.user_id.clone_from(&self.transcript.conversation.user_id);
         session.parent = Some(old.clone());
         session.system_prompt = Some(system.clone());
-        session.cwd = Some(agent.prompt.folder.display().to_string());
+        working_place::record(&mut session, &agent.prompt.folder);
         let rows = messages.iter().map(|message| NewMessage::new(message.clone(), now)).collect();
         agent.store.split_session(&old, session, rows, now).await?;
         self.transcript.leased_session.move_to(id.clone());

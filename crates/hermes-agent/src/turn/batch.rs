@@ -11,9 +11,9 @@ use futures_util::stream::{self, StreamExt as _};
 use hermes_store::{Error as StoreError, FinishedCall, NewMessage, NewToolCall, Store};
 use hermes_text::{head, single_line};
 use hermes_types::{
-    ApprovalDecision, BoxFuture, CallId, CallKind, Cancel, Frontend, Message, OutcomeStatus, Provenance,
-    ResultSize, ToolCall, ToolContext, ToolEvent, ToolInvocation, ToolOutcome, ToolRole, TurnEvent, TurnId,
-    UserAnswer, UserQuestion,
+    ApprovalDecision, BoxFuture, CallId, CallKind, Cancel, Frontend, HookEvent, Message, OutcomeStatus,
+    Provenance, ResultSize, ToolCall, ToolContext, ToolEvent, ToolInvocation, ToolOutcome, ToolRole,
+    TurnEvent, TurnId, UserAnswer, UserQuestion,
 };
 use serde_json::{Map, Value};
 
@@ -21,6 +21,7 @@ use super::calls::{ReadyCall, can_run_concurrently};
 use super::long_results::ResultBounds;
 use super::scope::TurnScope;
 use super::transcript::TurnTranscript;
+use crate::hooks;
 use crate::subagent::TurnSubagentSpawner;
 
 const MAX_CONCURRENT_CALLS: usize = 8;
@@ -208,16 +209,17 @@ impl<'t, 'a> CallRunner<'t, 'a> {
             arguments: ready.call.arguments.clone(),
             display: descriptor.display(),
         });
-        let veto = match &agent.hooks {
-            Some(hooks) => hooks.before_tool(&call).await,
-            None => None,
-        };
-        let outcome = match veto {
+        let cancel = self.scope.cancel;
+        let veto = hooks::ask(agent, HookEvent::PreToolCall, cancel, || hooks::call_input(&call)).await;
+        let mut outcome = match veto {
             Some(words) => ToolOutcome::failed(words),
             None => self.run_guarded(ready, &call).await,
         };
-        if let Some(hooks) = &agent.hooks {
-            hooks.after_tool(&call, &outcome);
+        hooks::notify(agent, HookEvent::PostToolCall, || hooks::result_input(&call, &outcome));
+        let event = HookEvent::TransformToolResult;
+        let changed = hooks::ask(agent, event, cancel, || hooks::result_input(&call, &outcome)).await;
+        if let Some(content) = changed {
+            outcome.content = content;
         }
         if descriptor.role == Some(ToolRole::Memory)
             && outcome.status == OutcomeStatus::Done

@@ -7,7 +7,7 @@
 use futures_util::future::{Either, select};
 use hermes_store::{LeaseOutcome, NewMessage, NewSession, TurnOpening};
 use hermes_types::{
-    BoxFuture, Cancel, Frontend, Message, Role, ToolEvent, Turn, TurnEvent, TurnId, TurnState,
+    BoxFuture, Cancel, Frontend, HookEvent, Message, Role, ToolEvent, Turn, TurnEvent, TurnId, TurnState,
 };
 
 use super::TurnInput;
@@ -17,8 +17,9 @@ use super::turn_loop::{ModelInput, RunningTurn};
 use crate::agent::Agent;
 use crate::conversation::{Conversation, UnfinishedTurn};
 use crate::error::Error;
+use crate::hooks;
 use crate::result::TurnResult;
-use crate::{lease, log, prompt};
+use crate::{lease, log, prompt, working_place};
 
 /// A turn in a conversation whose lease it takes and releases.
 pub(crate) struct LeasedTurn<'a> {
@@ -81,7 +82,7 @@ impl<'a> LeasedTurn<'a> {
         session.system_prompt.clone_from(&self.conversation.system);
         session.model_config = Some(model_config(self.agent, self.conversation));
         session.parent.clone_from(&self.conversation.delegated_by);
-        session.cwd = Some(self.agent.prompt.folder.display().to_string());
+        working_place::record(&mut session, &self.agent.prompt.folder);
         let message = Message::user(said.stored.as_ref().unwrap_or(&said.content).clone());
         let turn = Turn {
             id: id.clone(),
@@ -106,8 +107,11 @@ impl<'a> LeasedTurn<'a> {
                 return Err(Error::Busy { holder });
             }
         }
-        if let Some(hooks) = self.agent.hooks.as_ref().filter(|_| is_new) {
-            hooks.session_started(&self.conversation.session);
+        if is_new {
+            let conversation = &*self.conversation;
+            hooks::notify(self.agent, HookEvent::OnSessionStart, || {
+                hooks::session_input(self.agent, conversation)
+            });
         }
         self.conversation.messages.extend(messages);
         Ok(())
@@ -154,14 +158,12 @@ impl<'a> LeasedTurn<'a> {
                 tool.on_event(&self.conversation.task, ToolEvent::TurnCompleted);
             }
         }
-        if let Some(hooks) = &self.agent.hooks {
-            hooks.after_turn(&self.conversation.session, result.response.as_deref());
-        }
+        let asked = self.conversation.messages.iter().rfind(|message| message.role == Role::User);
+        let asked = asked.map(|message| message.content.text().into_owned()).unwrap_or_default();
+        hooks::notify_turn_end(self.agent, self.conversation, &asked, result);
         if let (Some(memory), Some(answer), TurnState::Done) =
             (&self.agent.external_memory, &result.response, result.state)
         {
-            let asked = self.conversation.messages.iter().rfind(|message| message.role == Role::User);
-            let asked = asked.map(|message| message.content.text().into_owned()).unwrap_or_default();
             memory.store_turn(&asked, answer).await;
         }
     }

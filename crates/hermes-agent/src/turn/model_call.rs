@@ -2,12 +2,13 @@
 
 use hermes_store::Error as StoreError;
 use hermes_types::{
-    Completion, Cost, Delta, FinishReason, Message, ModelError, ModelRequest, ToolSpec, TurnEvent,
+    Completion, Cost, Delta, FinishReason, HookEvent, Message, ModelError, ModelRequest, ToolSpec, TurnEvent,
 };
 
 use super::charges::CallUsage;
 use super::request::{RequestAdditions, build_messages, interrupted_mark};
 use super::turn_loop::{LoopControl, MAX_COMPRESSIONS, RunningTurn};
+use crate::hooks;
 use crate::settings::{CompressionMode, UnknownPricePolicy};
 
 impl RunningTurn<'_> {
@@ -17,6 +18,7 @@ impl RunningTurn<'_> {
             notices: &self.notices,
             current_input: self.input.differs_from_stored.then_some((self.first, &self.input.content)),
             recall: self.recall.as_ref().map(|(at, text)| (*at, text.as_str())),
+            hook_context: self.hook_context.as_ref().map(|(at, text)| (*at, text.as_str())),
         };
         let request = ModelRequest {
             model: self.scope.agent.models.name.clone(),
@@ -34,6 +36,10 @@ impl RunningTurn<'_> {
         let began = self.scope.agent.clock.monotonic();
         let mut retrying: Option<String> = None;
         let mut heard = String::new();
+        let (agent, iteration) = (self.scope.agent, self.result.api_calls);
+        let about_call =
+            || hooks::request_input(&self.transcript.conversation.session, &agent.models.name, iteration);
+        hooks::notify(agent, HookEvent::PreApiRequest, about_call);
         let answer = self
             .scope
             .agent
@@ -52,6 +58,14 @@ impl RunningTurn<'_> {
                 frontend.show(TurnEvent::Delta(delta));
             })
             .await;
+        match &answer {
+            Ok(completion) => hooks::notify(agent, HookEvent::PostApiRequest, || {
+                hooks::with_usage(about_call(), completion.usage)
+            }),
+            Err(error) => {
+                hooks::notify(agent, HookEvent::ApiRequestError, || hooks::with_error(about_call(), error));
+            }
+        }
         self.partial_text = heard;
         if let Err(ModelError::Cancelled) = &answer {
             let elapsed = self.scope.agent.clock.monotonic().saturating_sub(began).as_secs_f64();
@@ -67,7 +81,6 @@ impl RunningTurn<'_> {
         let parts = [
             self.transcript.conversation.system.as_deref(),
             self.scope.agent.request_options.ephemeral.as_deref(),
-            self.turn_context.as_deref(),
         ];
         parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
     }

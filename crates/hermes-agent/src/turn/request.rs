@@ -27,6 +27,8 @@ pub(crate) struct RequestAdditions<'a> {
     pub(crate) current_input: Option<(usize, &'a MessageContent)>,
     /// The memories an external memory recalled for the message at this index.
     pub(crate) recall: Option<(usize, &'a str)>,
+    /// What hooks of the user added to the message at this index.
+    pub(crate) hook_context: Option<(usize, &'a str)>,
 }
 
 /// Builds the messages of a request.
@@ -49,6 +51,9 @@ pub(crate) fn build_messages(messages: &[Message], additions: &RequestAdditions<
         if let Some((_, text)) = additions.recall.filter(|(place, _)| *place == at) {
             append(&mut copy.content, &memory_note(text));
         }
+        if let Some((_, text)) = additions.hook_context.filter(|(place, _)| *place == at) {
+            append(&mut copy.content, &hook_note(text));
+        }
         copies.push(copy);
     }
     repair_pairs(copies, UNAVAILABLE)
@@ -58,6 +63,14 @@ pub(crate) fn build_messages(messages: &[Message], additions: &RequestAdditions<
 fn memory_note(text: &str) -> String {
     format!(
         "<memory-context>\n[System note: recalled from memory, not new words of the user.]\n{text}\n</memory-context>"
+    )
+}
+
+/// Wraps what hooks added in a note that the model cannot take for the user's words.
+fn hook_note(text: &str) -> String {
+    format!(
+        "<hook-context>\n[System note: added by a hook that the user set up, not new words of the user.]\n{text}\n\
+         </hook-context>"
     )
 }
 

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use hermes_store::Error as StoreError;
-use hermes_types::{Message, MessageContent, ModelError, Role, TurnEvent, TurnNoticeKind};
+use hermes_text::head;
+use hermes_types::{HookEvent, Message, MessageContent, ModelError, Role, TurnEvent, TurnNoticeKind};
 
 use super::capacity::TurnCapacity;
 use super::charges::CallUsage;
@@ -14,6 +15,7 @@ use super::scope::TurnScope;
 use super::transcript::TurnTranscript;
 use crate::compress::{CompressionPass, is_summary};
 use crate::conversation::Conversation;
+use crate::hooks;
 use crate::result::TurnResult;
 use crate::settings::{CompressionMode, UnknownPricePolicy};
 
@@ -21,6 +23,8 @@ use crate::settings::{CompressionMode, UnknownPricePolicy};
 pub(super) const MAX_COMPRESSIONS: u32 = 3;
 /// The share of the threshold from which the user is told that a compression is near.
 const PRESSURE: f64 = 0.85;
+/// The most characters that hooks may add to a turn.
+const MAX_HOOK_CONTEXT: usize = 20_000;
 const SUM_UP: &str = include_str!("../texts/sum_up.md").trim_ascii();
 
 /// The user's input as the model should read it.
@@ -40,8 +44,8 @@ pub(super) struct RunningTurn<'a> {
     /// The index of this turn's first message.
     pub(super) first: usize,
     pub(super) input: ModelInput,
-    /// A text added to the system text for this turn.
-    pub(super) turn_context: Option<String>,
+    /// The text that hooks added to the message at this index, for this turn.
+    pub(super) hook_context: Option<(usize, String)>,
     pub(super) notices: BTreeMap<usize, String>,
     pub(super) recall: Option<(usize, String)>,
     pub(super) counters: TurnCounters,
@@ -92,7 +96,7 @@ impl<'a> RunningTurn<'a> {
             bounds: ResultBounds::for_window(window),
             capacity: TurnCapacity::new(scope),
             budget: agent.limits.iterations,
-            turn_context: None,
+            hook_context: None,
             notices: BTreeMap::new(),
             recall: None,
             counters: TurnCounters::default(),
@@ -191,10 +195,12 @@ impl<'a> RunningTurn<'a> {
         if let Some(memory) = &self.scope.agent.external_memory {
             self.recall = memory.recall(&self.input.content.text()).await.map(|text| (at, text));
         }
-        if let Some(hooks) = &self.scope.agent.hooks {
-            self.turn_context =
-                hooks.before_turn(&self.transcript.conversation.session, &self.input.content.text()).await;
-        }
+        let (agent, conversation) = (self.scope.agent, &*self.transcript.conversation);
+        let context = hooks::ask(agent, HookEvent::PreLlmCall, self.scope.cancel, || {
+            hooks::turn_input(agent, conversation, &self.input.content.text())
+        })
+        .await;
+        self.hook_context = context.map(|text| (at, head(&text, MAX_HOOK_CONTEXT).to_owned()));
     }
 
     /// Makes one last call without tools, for a summary, when the limit is reached.
@@ -272,5 +278,6 @@ impl<'a> RunningTurn<'a> {
         self.input.differs_from_stored = false;
         self.notices.clear();
         self.recall = None;
+        self.hook_context = None;
     }
 }

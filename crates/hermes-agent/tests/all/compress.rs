@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hermes_agent::{Conversation, ReviewIntervals, TurnInput as Words};
+use hermes_agent::{Conversation, Naming, ReviewIntervals, TurnInput as Words};
 use hermes_types::{Message, ModelError, Role, ToolCall, ToolDescriptor, ToolOutcome, ToolRole};
 
 use super::support::{
@@ -305,8 +305,12 @@ async fn a_side_model_that_fails_is_replaced_by_the_main_one() {
     bench.set_side_model(side.model.clone(), std::time::Duration::from_secs(5));
     let mut conversation = bench.conversation();
     bench.say(&mut conversation, "a question").await;
-    let title = bench.agent.title_conversation(&conversation, &hermes_types::Cancel::new()).await;
-    assert_eq!(title.as_deref(), Some("A title"));
+    assert_eq!(
+        bench.agent.follow_up(&conversation, Naming::Automatic, &hermes_types::Cancel::new()).await,
+        None
+    );
+    let row = bench.agent.store().session(conversation.session()).await.unwrap().unwrap();
+    assert_eq!(row.title.as_deref(), Some("A title"));
     assert_eq!(side.calls(), 1);
     assert_eq!(bench.asked(1).model, "m");
     let spent = bench

@@ -106,7 +106,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     map("platform_toolsets", "", "Toolsets per platform; a missing platform gets its preset, an empty list nothing"),
     map("known_plugin_toolsets", "", "Plugin toolsets already seen, per platform"),
     map("quick_commands", "", "Own slash commands that run without the model: type exec with command, or type alias with target"),
-    list("plugins.enabled", "", "Plugins to load").later().kept(),
-    list("plugins.disabled", "", "Plugins not to load").later().kept(),
+    list("plugins.enabled", "", "Plugins to load").later(),
+    list("plugins.disabled", "", "Plugins not to load").later(),
     map("plugins", "", "Plugin settings").later().kept(),
 ];

@@ -34,6 +34,22 @@ pub struct DisplaySettings {
     pub tool_progress: ToolProgress,
     pub tool_progress_command: bool,
     pub background_process_notifications: String,
+    /// `render`, `strip` or `raw`.
+    pub final_response_markdown: String,
+    /// The most columns of what a tool call is about; `None` for the built-in limits.
+    pub tool_preview_length: Option<usize>,
+    /// The format of the times beside messages, if they are shown.
+    pub timestamps: Option<String>,
+    pub recap: RecapSettings,
+}
+
+/// How much of a resumed session is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecapSettings {
+    pub exchanges: usize,
+    pub user_chars: usize,
+    pub assistant_chars: usize,
+    pub assistant_lines: usize,
 }
 
 impl DisplaySettings {
@@ -58,6 +74,15 @@ impl DisplaySettings {
             },
             tool_progress_command: config.flag("display.tool_progress_command"),
             background_process_notifications: precedence::background_notifications(config, env),
+            final_response_markdown: config.text("display.final_response_markdown"),
+            tool_preview_length: Some(config.count("display.tool_preview_length")).filter(|most| *most > 0),
+            timestamps: config.flag("display.timestamps").then(|| config.text("display.timestamp_format")),
+            recap: RecapSettings {
+                exchanges: config.count("display.resume_exchanges"),
+                user_chars: config.count("display.resume_max_user_chars"),
+                assistant_chars: config.count("display.resume_max_assistant_chars"),
+                assistant_lines: config.count("display.resume_max_assistant_lines"),
+            },
         }
     }
 }

@@ -9,6 +9,7 @@ mod code;
 mod mcp;
 mod model;
 mod terminal;
+mod transcription;
 mod web;
 
 pub use agent::{
@@ -16,11 +17,14 @@ pub use agent::{
     MemorySettings,
 };
 pub use chat::{
-    ApprovalMode, ApprovalSettings, DisplaySettings, ResetMode, SecuritySettings, SessionResetSettings,
-    StreamingSettings, ToolProgress,
+    ApprovalMode, ApprovalSettings, DisplaySettings, RecapSettings, ResetMode, SecuritySettings,
+    SessionResetSettings, StreamingSettings, ToolProgress,
 };
 pub use code::{CodeMode, CodeSettings};
 pub use mcp::{McpSampling, McpServer, McpTransport};
 pub use model::{CustomProvider, FallbackModel, ProviderRouting};
-pub use terminal::{CommandBackend, ModalMode, SandboxMode, SandboxNetwork, TerminalSettings};
+pub use terminal::{
+    BACKEND_FACTS, BackendFacts, CommandBackend, ModalMode, SandboxMode, SandboxNetwork, TerminalSettings,
+};
+pub use transcription::{TranscriptionProvider, TranscriptionSettings};
 pub use web::{WebKeys, WebService, WebSettings};

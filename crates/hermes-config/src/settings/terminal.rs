@@ -83,15 +83,92 @@ pub enum CommandBackend {
     Daytona,
 }
 
+/// What is known about a place where commands run.
+#[derive(Debug)]
+pub struct BackendFacts {
+    pub backend: CommandBackend,
+    /// The name, as it is configured.
+    pub name: &'static str,
+    /// Where commands run, for a list of choices.
+    pub summary: &'static str,
+    /// The programs of which one must be installed on this machine.
+    pub programs: &'static [&'static str],
+    /// Whether commands run in an image, which `terminal.<name>_image` names.
+    pub has_image: bool,
+}
+
+/// The places where commands can run.
+pub const BACKEND_FACTS: [BackendFacts; 6] = [
+    BackendFacts {
+        backend: CommandBackend::Local,
+        name: "local",
+        summary: "on this machine, in a sandbox",
+        programs: &[],
+        has_image: false,
+    },
+    BackendFacts {
+        backend: CommandBackend::Docker,
+        name: "docker",
+        summary: "in a container",
+        programs: &["docker"],
+        has_image: true,
+    },
+    BackendFacts {
+        backend: CommandBackend::Ssh,
+        name: "ssh",
+        summary: "on another machine",
+        programs: &["ssh"],
+        has_image: false,
+    },
+    BackendFacts {
+        backend: CommandBackend::Singularity,
+        name: "singularity",
+        summary: "in a container without a daemon",
+        programs: &["apptainer", "singularity"],
+        has_image: true,
+    },
+    BackendFacts {
+        backend: CommandBackend::Modal,
+        name: "modal",
+        summary: "in Modal's cloud",
+        programs: &[],
+        has_image: true,
+    },
+    BackendFacts {
+        backend: CommandBackend::Daytona,
+        name: "daytona",
+        summary: "in Daytona's cloud",
+        programs: &[],
+        has_image: true,
+    },
+];
+
+impl BackendFacts {
+    /// Returns what is known about the backend with this name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        BACKEND_FACTS.iter().find(|facts| facts.name == name)
+    }
+}
+
+/// Returns the names of the table, in its order.
+#[expect(clippy::indexing_slicing, reason = "the index stays below the length, at compile time")]
+const fn backend_names() -> [&'static str; BACKEND_FACTS.len()] {
+    let mut names = [""; BACKEND_FACTS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = BACKEND_FACTS[at].name;
+        at += 1;
+    }
+    names
+}
+
 impl CommandBackend {
     /// The names of the backends, as they are configured.
-    pub const NAMES: &'static [&'static str] = &["local", "docker", "ssh", "singularity", "modal", "daytona"];
-    const ALL: [Self; 6] =
-        [Self::Local, Self::Docker, Self::Ssh, Self::Singularity, Self::Modal, Self::Daytona];
+    pub const NAMES: &'static [&'static str] = &backend_names();
 
     /// Parses a configured name.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().zip(Self::NAMES).find(|(_, known)| **known == name).map(|(backend, _)| backend)
+        BackendFacts::find(name).map(|facts| facts.backend)
     }
 }
 

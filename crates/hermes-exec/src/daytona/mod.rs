@@ -14,12 +14,14 @@ use std::sync::Arc;
 use hermes_types::{Cancel, Clock, CommandOutput, RunError, Secret, random_hex};
 
 use crate::capture::OutputBounds;
+use crate::credential::CredentialFiles;
 use crate::docker::{InstanceRetention, ResourceLimits};
 use crate::remote::service::HttpService;
 use crate::remote::{
     AfterCommand, CliError, ForwardedVariables, INTERRUPTED, Instance, InstanceProvider, ManagedInstance,
-    PerTaskCache, RemoteShell, ScriptTransport,
+    PerTaskCache, RemoteEnvironment, RemoteShell, ScriptTransport,
 };
+use crate::remote_backend::{Backend, uploader};
 use api::DaytonaApi;
 use transport::DaytonaTransport;
 
@@ -75,6 +77,20 @@ impl DaytonaAccount {
         let task = options.task.clone();
         let make = || ManagedInstance::new(DaytonaProvider { account: Arc::clone(self), options });
         self.tasks.get_or_create(&task, make)
+    }
+}
+
+/// Sandboxes of a Daytona account. `task` of the options is filled in for each environment.
+#[derive(Debug)]
+pub struct DaytonaBackend {
+    pub account: Arc<DaytonaAccount>,
+    pub options: DaytonaOptions,
+}
+
+impl Backend for DaytonaBackend {
+    fn open(&self, task: &str, credentials: &CredentialFiles) -> RemoteEnvironment {
+        let options = DaytonaOptions { task: task.to_owned(), ..self.options.clone() };
+        RemoteEnvironment::new(self.account.open(options), Some(uploader(credentials)))
     }
 }
 

@@ -12,17 +12,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_types::{Cancel, CommandOutput, random_hex};
+use hermes_types::{BoxFuture, Cancel, CommandOutput, RunError, random_hex};
 
 pub use engine::DockerEngine;
 
 use crate::capture::OutputBounds;
-use crate::credential::CredentialFile;
+use crate::credential::{CredentialFile, CredentialFiles};
 use crate::owner;
 use crate::remote::{
     AfterCommand, CliError, CliTransport, CommandForm, ForwardedVariables, INTERRUPTED, Instance,
-    InstanceProvider, ManagedInstance, RemoteShell, ScriptTransport, TIMED_OUT,
+    InstanceProvider, ManagedInstance, RemoteEnvironment, RemoteShell, ScriptTransport, TIMED_OUT,
 };
+use crate::remote_backend::{Backend, HostExposure};
 pub(crate) use arguments::container_directory;
 use arguments::{EngineFeatures, InitProcess, PersistentFolders, directory, run_arguments};
 
@@ -94,6 +95,29 @@ pub enum InstanceRetention {
     /// Home and workspace are kept.
     Persistent,
     Ephemeral,
+}
+
+/// Containers of a Docker engine. `task` of the options is filled in for each environment.
+#[derive(Debug)]
+pub struct DockerBackend {
+    pub engine: Arc<DockerEngine>,
+    pub options: DockerOptions,
+}
+
+impl Backend for DockerBackend {
+    fn open(&self, task: &str, credentials: &CredentialFiles) -> RemoteEnvironment {
+        let (task, credentials) = (task.to_owned(), credentials.list());
+        let options = DockerOptions { task, credentials, ..self.options.clone() };
+        RemoteEnvironment::new(self.engine.open(options), None)
+    }
+
+    fn check<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), RunError>> {
+        Box::pin(self.engine.check(cancel))
+    }
+
+    fn host_exposure(&self) -> HostExposure {
+        if self.options.shows_host_folders() { HostExposure::UserFiles } else { HostExposure::Isolated }
+    }
 }
 
 /// A task's environment in a container.

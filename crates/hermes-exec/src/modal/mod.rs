@@ -9,8 +9,8 @@ mod gateway;
 
 use std::time::Duration;
 
-pub use direct::{ModalAccount, ModalDirectEnvironment, PythonSearch};
-pub use gateway::{ModalGateway, ModalGatewayEnvironment};
+pub use direct::{ModalAccount, ModalDirectBackend, ModalDirectEnvironment, PythonSearch};
+pub use gateway::{ModalGateway, ModalGatewayBackend, ModalGatewayEnvironment};
 
 use crate::capture::OutputBounds;
 use crate::docker::{InstanceRetention, ResourceLimits};

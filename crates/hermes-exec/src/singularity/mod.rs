@@ -12,15 +12,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use hermes_types::{Cancel, Clock, RunError, random_hex};
+use hermes_types::{BoxFuture, Cancel, Clock, RunError, random_hex};
 use tokio::sync::Mutex;
 
 use crate::capture::OutputBounds;
+use crate::credential::CredentialFiles;
 use crate::docker::{InstanceRetention, ResourceLimits, container_directory};
 use crate::remote::{
     CliError, CliTransport, ClientProgram, CommandForm, ForwardedVariables, Instance, InstanceProvider,
-    ManagedInstance, PerTaskCache, ProgramLookup, RemoteShell, ScriptTransport, find_program, safe_name,
+    ManagedInstance, PerTaskCache, ProgramLookup, RemoteEnvironment, RemoteShell, ScriptTransport,
+    find_program, safe_name,
 };
+use crate::remote_backend::Backend;
 use crate::variables::Variables;
 
 const CHECK_LIMIT: Duration = Duration::from_secs(10);
@@ -147,6 +150,24 @@ pub fn scratch_folder(configured: Option<&Path>, user: Option<&str>, sandboxes: 
     match cluster.filter(|folder| writable(folder)) {
         Some(folder) => folder.join("hermes-agent"),
         None => sandboxes.join("singularity"),
+    }
+}
+
+/// Containers of Singularity or Apptainer. `task` of the options is filled in for each environment.
+#[derive(Debug)]
+pub struct SingularityBackend {
+    pub host: Arc<SingularityHost>,
+    pub options: SingularityOptions,
+}
+
+impl Backend for SingularityBackend {
+    fn open(&self, task: &str, _: &CredentialFiles) -> RemoteEnvironment {
+        let options = SingularityOptions { task: task.to_owned(), ..self.options.clone() };
+        RemoteEnvironment::new(self.host.open(options), None)
+    }
+
+    fn check<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), RunError>> {
+        Box::pin(self.host.check(cancel))
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hermes_exec::{
-    Backend, CredentialFiles, ForwardedVariables, HostExposure, InstanceRetention, ModalGateway,
+    CredentialFiles, ForwardedVariables, HostExposure, InstanceRetention, ModalGateway, ModalGatewayBackend,
     ModalGatewayEnvironment, ModalOptions, OutputBounds, RemoteBackend, RemoteFiles, ResourceLimits,
 };
 use hermes_net::{Config, HttpClient, ProxyMode};
@@ -231,9 +231,9 @@ async fn credential_files_are_brought_and_kept_fresh() {
     std::fs::write(home.path().join("google/token.json"), "first").unwrap();
     let credentials = CredentialFiles::new(home.path());
     credentials.add("google/token.json").unwrap();
-    let options = Box::new(gateway.options(InstanceRetention::Ephemeral));
-    let elsewhere =
-        RemoteBackend { backend: Backend::Modal(Arc::clone(&gateway.service), options), credentials };
+    let options = gateway.options(InstanceRetention::Ephemeral);
+    let backend = ModalGatewayBackend { gateway: Arc::clone(&gateway.service), options };
+    let elsewhere = RemoteBackend { backend: Arc::new(backend), credentials };
     assert_eq!(elsewhere.host_exposure(), HostExposure::Isolated);
     let seat = elsewhere.open("task").open_session();
     let show = "cat ~/.hermes/google/token.json; stat -c ' %a' ~/.hermes/google/token.json";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_exec::{
-    Backend, CredentialFiles, ForwardedVariables, HostExposure, InstanceRetention, ModalAccount,
+    CredentialFiles, ForwardedVariables, HostExposure, InstanceRetention, ModalAccount, ModalDirectBackend,
     ModalDirectEnvironment, ModalOptions, OutputBounds, PythonSearch, RemoteBackend, RemoteFiles,
     ResourceLimits, Variables,
 };
@@ -423,9 +423,9 @@ async fn credential_files_are_brought() {
     std::fs::write(home.path().join("token.json"), "secret").unwrap();
     let credentials = CredentialFiles::new(home.path());
     credentials.add("token.json").unwrap();
-    let options = Box::new(world.options(InstanceRetention::Ephemeral));
-    let backend = Backend::ModalDirect(Arc::clone(&world.account), options);
-    let elsewhere = RemoteBackend { backend, credentials };
+    let options = world.options(InstanceRetention::Ephemeral);
+    let backend = ModalDirectBackend { account: Arc::clone(&world.account), options };
+    let elsewhere = RemoteBackend { backend: Arc::new(backend), credentials };
     assert_eq!(elsewhere.host_exposure(), HostExposure::Isolated);
     elsewhere.check(&Cancel::new()).await.unwrap();
     let room = elsewhere.open("task");

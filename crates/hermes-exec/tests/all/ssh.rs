@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use hermes_exec::{
-    Backend, BackgroundProcess, CredentialFiles, ForwardedVariables, OutputBounds, RemoteBackend,
-    RemoteEnvironment, RemoteFiles, RemoteShellSession, SshEnvironment, SshHost, SshOptions, Variables,
+    BackgroundProcess, CredentialFiles, ForwardedVariables, OutputBounds, RemoteBackend, RemoteEnvironment,
+    RemoteFiles, RemoteShellSession, SshEnvironment, SshHost, SshOptions, Variables,
 };
 use hermes_task::SystemClock;
 use hermes_testkit::SshServer;
@@ -54,7 +54,7 @@ impl Server {
     /// Opens a task's remote shell, as the tools do.
     fn seat(&self) -> (RemoteEnvironment, Arc<RemoteShellSession>) {
         let credentials = CredentialFiles::new(self.folder());
-        let room = RemoteBackend { backend: Backend::Ssh(self.host()), credentials }.open("seat");
+        let room = RemoteBackend { backend: Arc::new(self.host()), credentials }.open("seat");
         let seat = Arc::new(room.open_session());
         (room, seat)
     }

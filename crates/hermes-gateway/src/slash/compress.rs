@@ -1,6 +1,6 @@
 //! `/compress`: replaces the older part of a conversation by a summary.
 
-use hermes_agent::{Agent, CompressionReport, Conversation, Error};
+use hermes_agent::{Agent, CompressionPreview, CompressionReport, Conversation, Error};
 use hermes_text::with_commas;
 use hermes_types::{Cancel, Frontend};
 
@@ -21,6 +21,9 @@ pub async fn compress(
     if conversation.messages().len() < MIN_MESSAGES {
         return Ok(Some(ConversationReply::plain(TOO_LITTLE)));
     }
+    if focus == "--preview" {
+        return Ok(Some(ConversationReply::plain(describe(agent.preview_compression(conversation)))));
+    }
     let focus = (!focus.is_empty()).then_some(focus);
     let Some(report) = agent.compress(conversation, focus, frontend, cancel).await? else {
         let unchanged = ConversationReply::plain("The conversation could not be made shorter.");
@@ -33,4 +36,22 @@ pub async fn compress(
         with_commas(tokens_before),
         with_commas(tokens_after)
     ))))
+}
+
+/// Says what a compression would do.
+fn describe(preview: CompressionPreview) -> String {
+    let CompressionPreview { messages, tokens, summarized, summarized_tokens } = preview;
+    let total = with_commas(tokens);
+    if summarized == 0 {
+        return format!(
+            "🗜️ {messages} messages, ~{total} tokens. No part is old enough for a summary; only long tool results would be moved to \
+             files. Nothing was changed."
+        );
+    }
+    format!(
+        "🗜️ {messages} messages, ~{total} tokens. A summary would replace {summarized} of them (~{} tokens), and {} would stay as \
+         they are. Nothing was changed.",
+        with_commas(summarized_tokens),
+        messages - summarized
+    )
 }

@@ -5,6 +5,7 @@ use hermes_store::{SessionFilter, WaitingMessage};
 use hermes_text::{head, single_line};
 use hermes_types::{Cancel, SessionId, TaskId};
 
+use super::branch::{NOTHING_TO_BRANCH, branch};
 use super::compress::{TOO_LITTLE, compress};
 use super::resume::{SessionOwner, find_session};
 use super::undo::{NOTHING_TO_RETRY, NOTHING_TO_UNDO};
@@ -71,8 +72,20 @@ impl ChatCommands {
         )))
     }
 
+    pub(super) async fn branch(&self, row: &WaitingMessage, name: &str) -> SlashCommandResult {
+        let Some(LoadedChat { agent, mut conversation, .. }) = self.load_current(row).await? else {
+            return Ok(SlashCommandOutcome::reply(NOTHING_TO_BRANCH));
+        };
+        let before = conversation.session().clone();
+        let reply = branch(&agent, &mut conversation, name).await?;
+        if *conversation.session() != before {
+            self.sessions.switch(&row.conversation, &row.envelope, conversation.session()).await?;
+        }
+        Ok(reply.into())
+    }
+
     async fn list_resumable(&self, row: &WaitingMessage) -> SlashCommandResult {
-        let filter = SessionFilter { source: Some(row.envelope.platform.clone()) };
+        let filter = SessionFilter::of_source(row.envelope.platform.clone());
         let found = self.store.list_sessions(filter, 100).await?;
         let own = row.envelope.sender.user_id.as_deref();
         let mut lines: Vec<String> = Vec::new();

@@ -3,6 +3,7 @@
 //! `undo`, `title`, `resume`, `compress` and `usage` are the bodies that chats and the terminal share. Commands about the whole
 //! program (models, insights) belong to the program, through its port.
 
+mod branch;
 mod compress;
 mod conversation;
 mod gateway;
@@ -30,7 +31,9 @@ use crate::resources::GatewayResources;
 use crate::sender_access::SenderAccess;
 use crate::settings::LiveSettings;
 
+pub use branch::branch;
 pub use compress::compress;
+pub use quick::{QuickStep, quick_step};
 pub use reply::{ConversationReply, ReplyText};
 pub use resume::{SessionOwner, find_session};
 pub use table::{
@@ -125,6 +128,11 @@ impl ChatCommands {
         }
     }
 
+    /// Tells whether a plugin has a command of this name.
+    pub(crate) fn is_plugin_command(&self, name: &str) -> bool {
+        self.program.plugin_commands().iter().any(|(known, _)| known == name)
+    }
+
     /// Runs a command. Never fails: an error becomes the answer.
     pub(crate) async fn run(&self, row: &WaitingMessage, typed: &ParsedCommand) -> SlashCommandOutcome {
         let Some(command) = find(&typed.name, CommandSurface::Chat) else {
@@ -171,6 +179,7 @@ impl ChatCommands {
             ConversationCommand::Undo => self.undo(row, rest).await,
             ConversationCommand::Title => self.title(row, rest).await,
             ConversationCommand::Resume => self.resume(row, rest).await,
+            ConversationCommand::Branch => self.branch(row, rest).await,
             ConversationCommand::Compress => self.compress(row, rest).await,
             ConversationCommand::Queue => {
                 Ok(SlashCommandOutcome::reply("What is to wait for the next turn? Write `/queue TEXT`."))
@@ -178,6 +187,10 @@ impl ChatCommands {
             ConversationCommand::Plan => {
                 let prompt = self.skills.prompt("plan", rest);
                 Ok(prompt.map_or_else(|| not_available("plan"), SlashCommandOutcome::Prompt))
+            }
+            ConversationCommand::Learn => {
+                let prompt = self.skills.prompt("learn", rest);
+                Ok(prompt.map_or_else(|| not_available("learn"), SlashCommandOutcome::Prompt))
             }
             ConversationCommand::Usage => self.usage(row).await,
             ConversationCommand::Help => Ok(SlashCommandOutcome::reply(self.help())),
@@ -237,6 +250,11 @@ impl ChatCommands {
         let mut lines = vec!["📖 **Hermes Commands**".to_owned()];
         for command in commands(CommandSurface::Chat) {
             lines.push(format!("`{}` — {}", command.synopsis(), command.description));
+        }
+        let of_plugins = self.program.plugin_commands();
+        if !of_plugins.is_empty() {
+            lines.push("\n🔌 **Plugins**".to_owned());
+            lines.extend(of_plugins.into_iter().map(|(name, about)| format!("`/{name}` — {about}")));
         }
         let skills = self.skills.list();
         if !skills.is_empty() {

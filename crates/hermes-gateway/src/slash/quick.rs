@@ -1,9 +1,42 @@
-//! The user's own commands, from `quick_commands`.
+//! The user's own commands, from `quick_commands`. What one means is decided here for chats and the terminal; they run it.
 
 use hermes_store::WaitingMessage;
 
 use super::{ChatCommands, CommandSurface, ParsedCommand, SlashCommandOutcome, find, parse};
 use crate::settings::QuickCommand;
+
+/// What a quick command does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QuickStep {
+    /// It runs this in a shell.
+    Shell(String),
+    /// It stands for this command.
+    Command(ParsedCommand),
+    /// It cannot run; this says why.
+    Refuse(String),
+}
+
+/// Tells what a quick command does.
+pub fn quick_step(command: &QuickCommand, typed: &ParsedCommand) -> QuickStep {
+    let ParsedCommand { name, arguments } = typed;
+    match command {
+        QuickCommand::Exec(line) if line.trim().is_empty() => {
+            QuickStep::Refuse(format!("The quick command /{name} has no `command`."))
+        }
+        QuickCommand::Exec(line) => QuickStep::Shell(line.clone()),
+        QuickCommand::Alias(target) => {
+            let target = target.trim();
+            let slash = if target.starts_with('/') { "" } else { "/" };
+            parse(&format!("{slash}{target} {arguments}")).map_or_else(
+                || QuickStep::Refuse(format!("The quick command /{name} has no `target`.")),
+                QuickStep::Command,
+            )
+        }
+        QuickCommand::Unknown(kind) => QuickStep::Refuse(format!(
+            "The quick command /{name} has the type `{kind}`; `exec` and `alias` are known."
+        )),
+    }
+}
 
 impl ChatCommands {
     pub(super) async fn run_quick_command(
@@ -11,43 +44,34 @@ impl ChatCommands {
         row: &WaitingMessage,
         typed: &ParsedCommand,
     ) -> SlashCommandOutcome {
-        let command = self.settings.current().quick_commands.get(&typed.name).cloned();
-        match command {
-            Some(QuickCommand::Exec(line)) if line.trim().is_empty() => {
-                SlashCommandOutcome::reply(format!("The quick command /{} has no `command`.", typed.name))
-            }
-            Some(QuickCommand::Exec(_)) if !self.access.is_from_owner(&row.envelope) => {
+        let Some(command) = self.settings.current().quick_commands.get(&typed.name).cloned() else {
+            return match self.program.run_plugin_command(&typed.name, &typed.arguments).await {
+                Some(text) => SlashCommandOutcome::reply(text),
+                None => SlashCommandOutcome::Prompt(row.envelope.text()),
+            };
+        };
+        match quick_step(&command, typed) {
+            QuickStep::Refuse(reason) => SlashCommandOutcome::reply(reason),
+            QuickStep::Shell(_) if !self.access.is_from_owner(&row.envelope) => {
                 SlashCommandOutcome::reply(super::owner_required_message(&typed.name, &row.envelope.platform))
             }
-            Some(QuickCommand::Exec(line)) => match self.programs.shell(&line).await {
-                Ok(output) if output.trim().is_empty() => SlashCommandOutcome::reply("(no output)"),
+            QuickStep::Shell(line) => match self.programs.shell(&line).await {
+                Ok(output) if output.trim().is_empty() => {
+                    SlashCommandOutcome::reply("Command returned no output")
+                }
                 Ok(output) => SlashCommandOutcome::reply(output.trim()),
                 Err(error) => SlashCommandOutcome::reply(format!("⚠️ /{}: {error}", typed.name)),
             },
-            Some(QuickCommand::Alias(target)) => {
-                let target = target.trim();
-                let slash = if target.starts_with('/') { "" } else { "/" };
-                let line = format!("{slash}{target} {}", typed.arguments);
-                match parse(&line) {
-                    // An alias resolves in one step only, because aliases of aliases could form a cycle.
-                    Some(next) if find(&next.name, CommandSurface::Chat).is_some() => {
-                        Box::pin(self.run(row, &next)).await
-                    }
-                    Some(next) => match self.skills.prompt(&next.name, &next.arguments) {
-                        Some(words) => SlashCommandOutcome::Prompt(words),
-                        None => SlashCommandOutcome::Prompt(line.trim().to_owned()),
-                    },
-                    None => SlashCommandOutcome::reply(format!(
-                        "The quick command /{} has no `target`.",
-                        typed.name
-                    )),
-                }
+            // An alias resolves in one step only, because aliases of aliases could form a cycle.
+            QuickStep::Command(next) if find(&next.name, CommandSurface::Chat).is_some() => {
+                Box::pin(self.run(row, &next)).await
             }
-            Some(QuickCommand::Unknown(kind)) => SlashCommandOutcome::reply(format!(
-                "The quick command /{} has the type `{kind}`; `exec` and `alias` are known.",
-                typed.name
-            )),
-            None => SlashCommandOutcome::Prompt(row.envelope.text()),
+            QuickStep::Command(next) => {
+                let prompt = self.skills.prompt(&next.name, &next.arguments);
+                SlashCommandOutcome::Prompt(
+                    prompt.unwrap_or_else(|| format!("/{} {}", next.name, next.arguments).trim().to_owned()),
+                )
+            }
         }
     }
 }

@@ -19,9 +19,11 @@ pub enum ConversationCommand {
     Undo,
     Title,
     Resume,
+    Branch,
     Compress,
     Queue,
     Plan,
+    Learn,
     Usage,
     Help,
 }
@@ -37,8 +39,17 @@ pub enum ProgramCommand {
     Verbose,
     Insights,
     ReloadMcp,
+    Plugins,
+    Curator,
+    Bundles,
     Version,
     Provider,
+    Agents,
+    Profile,
+    Platforms,
+    Reload,
+    ReloadSkills,
+    Debug,
 }
 
 /// Commands of chats that the gateway runs.
@@ -84,6 +95,12 @@ pub enum TerminalCommand {
     Cron,
     Skills,
     Clear,
+    Image,
+    Paste,
+    Timestamps,
+    WhoAmI,
+    Voice,
+    Update,
     Quit,
 }
 
@@ -177,10 +194,18 @@ pub const COMMANDS: &[SlashCommand] = &[
         Refuse,
     ),
     command(
+        Conversation(ConversationCommand::Branch),
+        "branch",
+        "[name]",
+        "continue in a copy of this conversation",
+        Refuse,
+    )
+    .or(&["fork"]),
+    command(
         Conversation(ConversationCommand::Compress),
         "compress",
-        "[what matters]",
-        "compress the older part of the conversation now",
+        "[what matters | --preview]",
+        "compress the older part of the conversation now, or say what that would do",
         Refuse,
     )
     .or(&["compact"]),
@@ -210,6 +235,14 @@ pub const COMMANDS: &[SlashCommand] = &[
         Refuse,
     )
     .or(&["bg", "btw"]),
+    command(
+        Program(ProgramCommand::Agents),
+        "agents",
+        "",
+        "list the subagents, prompts and processes that run",
+        RunNow,
+    )
+    .or(&["tasks"]),
     command(
         Terminal(TerminalCommand::Steer),
         "steer",
@@ -277,6 +310,34 @@ pub const COMMANDS: &[SlashCommand] = &[
         Refuse,
     ),
     command(Conversation(ConversationCommand::Plan), "plan", "[text]", "make a plan before acting", Refuse),
+    command(
+        Conversation(ConversationCommand::Learn),
+        "learn",
+        "[what]",
+        "keep what was worked out here as a skill",
+        Refuse,
+    ),
+    command(
+        Terminal(TerminalCommand::Image),
+        "image",
+        "PATH",
+        "attach a picture to the next message",
+        Refuse,
+    ),
+    command(
+        Terminal(TerminalCommand::Paste),
+        "paste",
+        "",
+        "attach the picture in the clipboard to the next message",
+        Refuse,
+    ),
+    command(
+        Terminal(TerminalCommand::Voice),
+        "voice",
+        "[on | off | tts | status]",
+        "say what speech this release has",
+        Refuse,
+    ),
     command(Terminal(TerminalCommand::Sessions), "sessions", "", "pick a session to resume", Refuse),
     command(Terminal(TerminalCommand::Copy), "copy", "[N]", "copy the last answer, or the Nth last", Refuse),
     command(Terminal(TerminalCommand::Config), "config", "", "show the settings of this chat", Refuse),
@@ -295,6 +356,13 @@ pub const COMMANDS: &[SlashCommand] = &[
         "busy",
         "[interrupt | queue | steer]",
         "set what typing during a turn does",
+        Refuse,
+    ),
+    command(
+        Terminal(TerminalCommand::Timestamps),
+        "timestamps",
+        "[on | off]",
+        "show or hide the time beside messages",
         Refuse,
     ),
     command(Terminal(TerminalCommand::Redraw), "redraw", "", "draw the screen again", Refuse),
@@ -335,6 +403,58 @@ pub const COMMANDS: &[SlashCommand] = &[
     command(Program(ProgramCommand::ReloadMcp), "reload-mcp", "", "reconnect the MCP servers", Refuse)
         .or(&["reload_mcp"])
         .for_owners(),
+    command(Program(ProgramCommand::Plugins), "plugins", "", "list the plugins and what they added", Refuse),
+    command(
+        Program(ProgramCommand::Curator),
+        "curator",
+        "[status | usage | run | pin | archive | restore | prune | backup | rollback | …]",
+        "see which skills are used, and put others away",
+        Refuse,
+    )
+    .for_owners(),
+    command(
+        Program(ProgramCommand::Bundles),
+        "bundles",
+        "[list | show | create | delete]",
+        "group skills under one command",
+        Refuse,
+    )
+    .for_owners(),
+    command(
+        Terminal(TerminalCommand::WhoAmI),
+        "whoami",
+        "",
+        "show who you are here: user, profile, session",
+        Refuse,
+    ),
+    command(Program(ProgramCommand::Reload), "reload", "", "read config.yaml and .env again", Refuse)
+        .for_owners(),
+    command(
+        Program(ProgramCommand::ReloadSkills),
+        "reload-skills",
+        "",
+        "read the skills again and list them",
+        Refuse,
+    )
+    .or(&["reload_skills"]),
+    command(
+        Program(ProgramCommand::Platforms),
+        "platforms",
+        "",
+        "show the gateway and its platforms",
+        RunNow,
+    )
+    .or(&["gateway"]),
+    command(Program(ProgramCommand::Profile), "profile", "", "show the profile and its home", RunNow),
+    command(
+        Program(ProgramCommand::Debug),
+        "debug",
+        "",
+        "write a report for support, without secrets and conversations",
+        Refuse,
+    )
+    .for_owners(),
+    command(Terminal(TerminalCommand::Update), "update", "", "update Hermes", Refuse),
     command(Service(ServiceCommand::Update), "update", "", "update Hermes", RunNow).for_owners(),
     command(
         Service(ServiceCommand::Restart),

@@ -207,6 +207,11 @@ impl ConversationWorkers {
         if self.settings.current().quick_commands.contains_key(&typed.name) {
             return Some(typed);
         }
+        if slash::find(&typed.name, CommandSurface::Chat).is_none()
+            && self.commands.is_plugin_command(&typed.name)
+        {
+            return Some(typed);
+        }
         let command = slash::find(&typed.name, CommandSurface::Chat)?;
         (command.busy_policy != BusyPolicy::Queue || typed.arguments.is_empty()).then_some(typed)
     }

@@ -86,8 +86,7 @@ async fn a_job_runs_alone_and_its_answer_is_delivered_and_kept() {
         "{wishes:?}"
     );
     assert!(wishes[0].contains("model: Some(\"big\")"), "{wishes:?}");
-    let session =
-        bench.store.list_sessions(SessionFilter { source: Some("cron".into()) }, 5).await.unwrap().remove(0);
+    let session = bench.store.list_sessions(SessionFilter::of_source("cron"), 5).await.unwrap().remove(0);
     assert_eq!(session.id.as_str(), format!("cron_{}_20260102_033405", job.id));
     let stored = bench.store.session(&session.id).await.unwrap().unwrap();
     assert_eq!(stored.end_reason.as_deref(), Some("cron_complete"));
@@ -492,7 +491,7 @@ async fn a_run_is_no_conversation_of_a_person() {
     bench.channel.until_said("ann", "quiet as a mouse").await;
     assert_eq!(*bench.events.0.lock().unwrap(), Vec::<String>::new(), "hooks hear nothing of it");
     assert_eq!(bench.channel.typing(), 0, "nobody sees it type");
-    let cron = SessionFilter { source: Some("cron".into()) };
+    let cron = SessionFilter::of_source("cron");
     assert_eq!(bench.store.list_sessions(cron, 10).await.unwrap().len(), 1, "but it can be found");
 }
 

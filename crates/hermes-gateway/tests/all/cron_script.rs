@@ -44,6 +44,10 @@ impl HelperPrograms for ScriptedPrograms {
         self.ran.lock().unwrap().push(format!("{:?} {name} in {folder}, {limit} s", order.language));
         Box::pin(std::future::ready(self.end.clone()))
     }
+
+    fn event_script<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
+        Box::pin(std::future::ready(Err("no event".to_owned())))
+    }
 }
 
 async fn bench(machine: Arc<ScriptedPrograms>, config: &'static str) -> GatewayFixture {

@@ -7,6 +7,7 @@
 mod cache;
 mod filter;
 pub(crate) mod front_matter;
+pub(crate) mod rendering;
 pub(crate) mod requirements;
 pub(crate) mod store;
 pub(crate) mod view;
@@ -22,6 +23,7 @@ use hermes_text::head;
 
 use crate::invocation::command_name;
 pub use filter::{SkillFilter, SkillStatus, SkillUse};
+pub use rendering::{SkillSetting, fill_in_outputs};
 pub use requirements::RequiredVariable;
 pub use view::{SkillFile, SkillFileError, SkillView};
 use walk::FolderRecord;
@@ -76,13 +78,15 @@ pub struct SkillSet {
     categories: BTreeMap<String, String>,
     roots: Vec<PathBuf>,
     filter: SkillFilter,
+    pub(crate) rendering: rendering::SkillRendering,
 }
 
 impl SkillSet {
     /// Loads the skills of the home and of the external folders. Unreadable files and folders are left out.
     pub fn load(home: &Home, config: &Config, env: &Env, filter: &SkillFilter) -> Self {
         let roots = walk::roots(home, config, env);
-        let mut set = Self { roots, filter: filter.clone(), ..Self::default() };
+        let rendering = rendering::SkillRendering::from_config(config);
+        let mut set = Self { roots, filter: filter.clone(), rendering, ..Self::default() };
         let mut names = HashSet::new();
         let found = cache::index(home, &set.roots);
         for (root, records) in set.roots.clone().iter().zip(found) {

@@ -16,7 +16,7 @@ pub struct RequiredVariable {
 }
 
 /// Collects the required variables of a front matter, each name once. Invalid names are left out.
-pub(super) fn variables(data: &YamlValue) -> Vec<RequiredVariable> {
+pub(crate) fn variables(data: &YamlValue) -> Vec<RequiredVariable> {
     let collected = data.get("setup").map(|setup| entries(setup, "collect_secrets")).unwrap_or_default();
     let older = data.get("prerequisites").map(|needs| list(needs, "env_vars")).unwrap_or_default();
     let mut found: Vec<RequiredVariable> = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn variables(data: &YamlValue) -> Vec<RequiredVariable> {
 }
 
 /// Returns the required credential files, relative to the home. Paths that lead out of it are left out.
-pub(super) fn credential_files(data: &YamlValue) -> Vec<String> {
+pub(crate) fn credential_files(data: &YamlValue) -> Vec<String> {
     let paths = entries(data, "required_credential_files").into_iter().filter_map(|entry| match entry {
         YamlValue::Map(_) => scalar(&entry, "path"),
         other => other.scalar_text(),

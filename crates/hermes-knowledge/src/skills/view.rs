@@ -13,6 +13,7 @@ use hermes_guard::{TextOrigin, find_injections};
 
 use super::filter::SkillConditions;
 use super::front_matter::{SkillDocument, bounded_text, list, scalar};
+use super::rendering::{SkillRendering, SkillSetting};
 use super::requirements::{RequiredVariable, credential_files, stays_inside, variables};
 use super::walk::SUPPORT_FOLDERS;
 use super::{MAX_SKILL_CHARS, Skill, SkillSet, hermes_data};
@@ -32,7 +33,13 @@ pub struct SkillView {
     /// The skill's own files by folder.
     pub linked_files: BTreeMap<&'static str, Vec<String>>,
     pub variables: Vec<RequiredVariable>,
+    /// The required files of the home that are there.
+    pub credential_files: Vec<String>,
     pub missing_credential_files: Vec<String>,
+    /// The settings the skill asks for.
+    pub settings: Vec<SkillSetting>,
+    /// The commands in its text that are to be run before it is shown.
+    pub commands: Vec<String>,
     pub setup_help: Option<String>,
     pub compatibility: Option<String>,
     pub metadata: Option<serde_json::Value>,
@@ -56,9 +63,21 @@ pub enum SkillFileError {
     Missing,
 }
 
+impl SkillSet {
+    /// Loads a skill of this set. Returns `None` if its text cannot be read.
+    pub fn view(&self, skill: &Skill, home: &Home, session: Option<&str>) -> Option<SkillView> {
+        skill.view(home, &self.rendering, session)
+    }
+}
+
 impl Skill {
     /// Loads the skill. Returns `None` if its text cannot be read.
-    pub fn view(&self, home: &Home) -> Option<SkillView> {
+    pub(crate) fn view(
+        &self,
+        home: &Home,
+        rendering: &SkillRendering,
+        session: Option<&str>,
+    ) -> Option<SkillView> {
         let file = if self.folder.is_dir() { self.folder.join("SKILL.md") } else { self.folder.clone() };
         // One character more than is shown tells whether anything is missing.
         let mut content = bounded_text(&file, MAX_SKILL_CHARS + 1)?;
@@ -74,16 +93,19 @@ impl Skill {
             let nested = hermes_data(data).map(|own| list(own, key)).unwrap_or_default();
             if nested.is_empty() { list(data, key) } else { nested }
         };
+        let (credential_files, missing_credential_files) =
+            credential_files(data).into_iter().partition(|path| home.join(path).is_file());
+        let content = rendering.fill(&content, &self.folder, session);
         Some(SkillView {
             truncated,
             tags: listing("tags"),
             related_skills: listing("related_skills"),
             linked_files: self.linked_files(),
             variables: variables(data),
-            missing_credential_files: credential_files(data)
-                .into_iter()
-                .filter(|path| !home.join(path).is_file())
-                .collect(),
+            credential_files,
+            missing_credential_files,
+            settings: rendering.settings(data),
+            commands: rendering.commands(&content),
             setup_help: data.get("setup").and_then(|setup| scalar(setup, "help")),
             compatibility: document.text("compatibility"),
             metadata: data.get("metadata").filter(|value| !value.is_null()).map(YamlValue::to_json),

@@ -90,13 +90,12 @@ fn a_skill_is_called_by_its_name_its_folder_or_its_command() {
     let commands: Vec<String> =
         set.commands().into_iter().map(|(name, about)| format!("{name}: {about}")).collect();
     assert_eq!(commands, ["cut-my-video: Cuts", "hidden: body"]);
-    let script = root.path().join("skills/media/cutter/scripts/run.sh");
-    let wanted = format!(
+    let wanted = String::from(
         "[SYSTEM: The user has invoked the \"cutter\" skill. Its instructions follow; carry them out.]\n\n\
          ---\nname: Cut_My  Video!\ndescription: Cuts\n---\nbody\n\n\
-         [Files that belong to this skill; read_file shows them:]\n- {}\n\n\
+         [Files that belong to this skill:]\n- scripts/run.sh\n\n\
+         To read one: skill_view(name=\"cutter\", file_path=\"<path>\")\n\n\
          The user said with it: now\n\n[Runtime note: quietly]",
-        script.display()
     );
     for called in ["cutter", "cut-my-video", "/Cut_My_Video"] {
         assert_eq!(
@@ -174,7 +173,8 @@ fn malformed_front_matter_is_read_as_far_as_possible() {
         let set = whole(root.path(), "", "cli");
         assert_eq!(set.find("x").unwrap().description, description, "{head}");
     }
-    assert!(whole(root.path(), "", "cli").find("x").unwrap().view(&Home::new(root.path())).is_some());
+    let set = whole(root.path(), "", "cli");
+    assert!(set.view(set.find("x").unwrap(), &Home::new(root.path()), None).is_some());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A home with connections, a scripted server, and a person who answers questions.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -174,6 +175,8 @@ pub(crate) struct Person {
     pub(crate) decision: Mutex<Option<ApprovalDecision>>,
     pub(crate) questions: Mutex<Vec<String>>,
     pub(crate) notices: Mutex<Vec<String>>,
+    /// What they answer to questions that are no approvals, in order.
+    pub(crate) answers: Mutex<VecDeque<String>>,
 }
 
 impl Frontend for Person {
@@ -184,8 +187,18 @@ impl Frontend for Person {
     }
 
     fn ask<'a>(&'a self, question: UserQuestion, _: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
-        if let UserQuestion::Approve { command, danger } = question {
-            self.questions.lock().unwrap().push(format!("{}\n{command}", danger.reason));
+        match question {
+            UserQuestion::Approve { command, danger } => {
+                self.questions.lock().unwrap().push(format!("{}\n{command}", danger.reason));
+            }
+            UserQuestion::Clarify { question, choices } => {
+                self.questions.lock().unwrap().push(format!("{question} {choices:?}"));
+                let answer = self.answers.lock().unwrap().pop_front();
+                return Box::pin(std::future::ready(
+                    answer.map_or(UserAnswer::Unavailable, UserAnswer::Text),
+                ));
+            }
+            UserQuestion::Secret { .. } => {}
         }
         let decision = *self.decision.lock().unwrap();
         Box::pin(std::future::ready(decision.map_or(UserAnswer::Unavailable, UserAnswer::Approval)))

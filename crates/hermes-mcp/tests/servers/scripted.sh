@@ -14,6 +14,11 @@ while IFS= read -r line; do
         id=$pending
         answer '{"content":[{"type":"text","text":"sampled"}]}'
         ;;
+    *'"id":901'*)
+        printf '%s' "$line" >"$folder/elicited"
+        id=$pending
+        answer '{"content":[{"type":"text","text":"asked"}]}'
+        ;;
     *'"method":"initialize"'*)
         echo "the server says hello on standard error" >&2
         echo "this line is no message"
@@ -36,6 +41,10 @@ while IFS= read -r line; do
         *'"name":"sample"'*)
             pending=$id
             printf '{"jsonrpc":"2.0","id":900,"method":"sampling/createMessage","params":%s}\n' "$(cat "$folder/sampling.json")"
+            ;;
+        *'"name":"elicit"'*)
+            pending=$id
+            printf '{"jsonrpc":"2.0","id":901,"method":"elicitation/create","params":%s}\n' "$(cat "$folder/elicitation.json")"
             ;;
         *'"name":"environment"'*)
             answer "{\"content\":[{\"type\":\"text\",\"text\":\"$(env | sort | cut -d= -f1 | tr '\n' ' ')\"}]}"

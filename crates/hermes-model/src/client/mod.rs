@@ -11,6 +11,7 @@ mod endpoint;
 mod endpoint_stats;
 mod exchange;
 mod local_server;
+mod pictures;
 mod refusal_messages;
 mod replay_filter;
 mod retry_policy;
@@ -31,6 +32,7 @@ use crate::wire::{
 };
 use dump::{DumpReason, DumpedRequest};
 use exchange::{ExchangeError, ExchangeOptions, ExchangeTimeouts, exchange};
+use pictures::{PictureRefusals, leave_out_pictures};
 use replay_filter::ReplayFilter;
 
 pub use background_discovery::BackgroundDiscovery;
@@ -55,6 +57,7 @@ pub struct ModelClient {
     in_use: AtomicUsize,
     /// Cleared once a server failed to stream; it is not asked to stream again.
     streams: AtomicBool,
+    refusals: PictureRefusals,
     dumps: Option<RequestDumper>,
     echo: Option<DumpEcho>,
     discovery: Option<BackgroundDiscovery>,
@@ -75,6 +78,7 @@ impl ModelClient {
             retry_policy: persistence,
             in_use: AtomicUsize::new(0),
             streams: AtomicBool::new(true),
+            refusals: PictureRefusals::default(),
             dumps: None,
             echo: None,
             discovery: None,
@@ -145,6 +149,9 @@ impl ModelClient {
         }
         let mut request = request.clone();
         request.model.clone_from(&endpoint.model);
+        if self.refusals.contains(&endpoint.model) {
+            leave_out_pictures(&mut request);
+        }
         let mut tries = AttemptState::default();
         loop {
             self.check_time(&request)?;
@@ -388,6 +395,15 @@ impl ModelClient {
             Remedy::SwitchToFallback => Err(EndpointFailure::MoveOn(format!("{summary}."))),
             Remedy::DropField(RequestField::Streaming) => {
                 self.streams.store(false, Ordering::Relaxed);
+                Ok(())
+            }
+            Remedy::DropField(RequestField::Pictures) => {
+                self.refusals.remember(&endpoint.model);
+                drop_field(endpoint, RequestField::Pictures);
+                if leave_out_pictures(request) {
+                    let words = "cannot see the picture; it gets the text without it";
+                    shown.status(format!("{} {words}. ({summary})", endpoint.model));
+                }
                 Ok(())
             }
             Remedy::DropField(field) => {

@@ -130,6 +130,8 @@ pub enum RequestField {
     CacheControl,
     ToolChoice,
     Tools,
+    /// The pictures in messages.
+    Pictures,
 }
 
 /// The settings besides the request that shape its body.

@@ -20,8 +20,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use hermes_config::Home;
-use hermes_gateway::SkillPrompts;
-use hermes_types::{Cancel, ChatAddress, ChatKind, ChatPart, Clock, Envelope, Intake, IntakeOutcome, Sender};
+use hermes_gateway::{HelperPrograms, Outbox, SkillPrompts};
+use hermes_types::{
+    Cancel, ChatAddress, ChatKind, ChatPart, Clock, Envelope, Intake, IntakeOutcome, OutgoingMessage, Sender,
+};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -45,6 +47,8 @@ struct WebhookServer {
     intake: Arc<dyn Intake>,
     clock: Arc<dyn Clock>,
     skills: Arc<dyn SkillPrompts>,
+    programs: Arc<dyn HelperPrograms>,
+    outbox: Outbox,
     settings: Arc<WebhookSettings>,
     subscriptions: Arc<WebhookSubscriptions>,
     /// The times at which each route was used in the last minute.
@@ -59,6 +63,10 @@ pub struct WebhookParts {
     pub intake: Arc<dyn Intake>,
     pub clock: Arc<dyn Clock>,
     pub skills: Arc<dyn SkillPrompts>,
+    /// Runs the scripts of routes.
+    pub programs: Arc<dyn HelperPrograms>,
+    /// Sends what is delivered without the agent.
+    pub outbox: Outbox,
     pub home: Home,
 }
 
@@ -70,12 +78,14 @@ pub async fn start_webhooks(
 ) -> Result<ServerHandle, StartError> {
     settings.check()?;
     let address = format!("{}:{}", settings.host, settings.port);
-    let WebhookParts { intake, clock, skills, home } = parts;
+    let WebhookParts { intake, clock, skills, programs, outbox, home } = parts;
     let subscriptions = WebhookSubscriptions::new(home.join("webhook_subscriptions.json"));
     let webhooks = WebhookServer {
         intake,
         clock: clock.clone(),
         skills,
+        programs,
+        outbox,
         settings: Arc::new(settings),
         subscriptions: Arc::new(subscriptions),
         used: Arc::default(),
@@ -148,7 +158,17 @@ impl WebhookServer {
         {
             return Ok((StatusCode::OK, Json(json!({"status": "duplicate", "delivery_id": delivery}))));
         }
+        let payload = match &route.script {
+            None => payload,
+            Some(script) => match self.filter_event(name, script, &payload).await {
+                Some(changed) => changed,
+                None => return Ok((StatusCode::OK, Json(json!({"status": "ignored", "event": event})))),
+            },
+        };
         let envelope = self.envelope(name, &route, &event, &delivery, &payload);
+        if route.deliver_only {
+            return self.deliver(name, envelope, &event, &delivery).await;
+        }
         match self.intake.accept(envelope).await {
             Ok(IntakeOutcome::New) => Ok((
                 StatusCode::ACCEPTED,
@@ -157,6 +177,53 @@ impl WebhookServer {
             Ok(IntakeOutcome::Duplicate) => {
                 Ok((StatusCode::OK, Json(json!({"status": "duplicate", "delivery_id": delivery}))))
             }
+            Err(error) => Err(error_response(StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
+        }
+    }
+
+    /// Passes an event to the route's script. Returns what takes the event's place; `None` drops the event.
+    async fn filter_event(&self, route: &str, script: &str, payload: &Value) -> Option<Value> {
+        match self.programs.event_script(script, &payload.to_string()).await {
+            Ok(end) if end.code == Some(0) => match end.stdout.trim() {
+                "" | "[SILENT]" => None,
+                text => serde_json::from_str(text).ok().or_else(|| {
+                    tracing::warn!(route, script, "a script printed no JSON; the event is dropped");
+                    None
+                }),
+            },
+            Ok(end) => {
+                tracing::info!(route, script, code = end.code, "a script dropped an event");
+                None
+            }
+            Err(error) => {
+                tracing::warn!(route, script, error, "a script could not be run; the event is dropped");
+                None
+            }
+        }
+    }
+
+    /// Delivers the text of an event itself. The same delivery is sent once.
+    async fn deliver(
+        &self,
+        name: &str,
+        envelope: Envelope,
+        event: &str,
+        delivery: &str,
+    ) -> Result<WebhookResponse, WebhookResponse> {
+        let message = OutgoingMessage {
+            platform: envelope.platform,
+            place: envelope.place,
+            pieces: envelope.parts,
+            reply_to: None,
+            choices: Vec::new(),
+            draft: None,
+            idempotency_key: format!("event:{}", envelope.platform_key),
+        };
+        match self.outbox.enqueue(message).await {
+            Ok(()) => Ok((
+                StatusCode::ACCEPTED,
+                Json(json!({"status": "delivered", "route": name, "event": event, "delivery_id": delivery})),
+            )),
             Err(error) => Err(error_response(StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
         }
     }
@@ -219,7 +286,8 @@ impl WebhookServer {
             Some(prompt) => template::fill(prompt, event, payload),
             None => template::default_prompt(name, event, payload),
         };
-        let text = match route.skills.first().and_then(|skill| self.skills.prompt(skill, &prompt)) {
+        let skill = route.skills.first().filter(|_| !route.deliver_only);
+        let text = match skill.and_then(|skill| self.skills.prompt(skill, &prompt)) {
             Some(text) => text,
             None => prompt,
         };

@@ -32,6 +32,12 @@ pub struct WebhookRoute {
     pub deliver: String,
     #[serde(default)]
     pub deliver_extra: Map<String, Value>,
+    /// True when the prompt itself is delivered, without the agent.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub deliver_only: bool,
+    /// The script in `scripts/` of the home that filters and changes events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,6 +54,11 @@ fn to_log() -> String {
 
 fn yes() -> bool {
     true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl WebhookRoute {

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use hermes_config::{Config, Env, Home};
-use hermes_gateway::NoServices;
+use hermes_gateway::{HelperPrograms, JobScriptOutcome, JobScriptRequest, NoServices};
 use hermes_serve::{WebhookChannel, WebhookParts, WebhookSettings, sign, start_webhooks};
 use hermes_testkit::FakeChannel;
-use hermes_types::Cancel;
+use hermes_types::{BoxFuture, Cancel};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -27,13 +27,59 @@ platforms:
         bare: {secret: s3cret, prompt: "{text}", deliver: fake, deliver_extra: {chat_id: "chat-{user.name}"}}
         off: {secret: s3cret, enabled: false}
         plain: {secret: s3cret}
+        alert: {secret: s3cret, prompt: "Alert: {text}", deliver: fake, deliver_only: true, deliver_extra: {chat_id: chat-ops}}
+        upper: {secret: s3cret, prompt: "{text}", script: upper.py, deliver: fake, deliver_only: true, deliver_extra: {chat_id: chat-ops}}
+        quiet: {secret: s3cret, prompt: "{text}", script: quiet.py, deliver: fake, deliver_only: true, deliver_extra: {chat_id: chat-ops}}
+        empty: {secret: s3cret, prompt: "{text}", script: empty.py, deliver: fake, deliver_only: true, deliver_extra: {chat_id: chat-ops}}
+        words: {secret: s3cret, prompt: "{text}", script: words.py, deliver: fake, deliver_only: true, deliver_extra: {chat_id: chat-ops}}
+        fails: {secret: s3cret, prompt: "{text}", script: fails.py, deliver: fake, deliver_only: true, deliver_extra: {chat_id: chat-ops}}
+        gone: {secret: s3cret, prompt: "{text}", script: gone.py, deliver: fake, deliver_only: true, deliver_extra: {chat_id: chat-ops}}
 "#;
+
+/// Acts as the scripts of routes: their name says what they do.
+struct EventScripts;
+
+impl HelperPrograms for EventScripts {
+    fn shell<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(std::future::ready(Err("no shell".to_owned())))
+    }
+
+    fn program<'a>(&'a self, _: &'a [&'a str]) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(std::future::ready(Err("no program".to_owned())))
+    }
+
+    fn script<'a>(&'a self, _: JobScriptRequest<'a>) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
+        Box::pin(std::future::ready(Err("no script".to_owned())))
+    }
+
+    fn event_script<'a>(
+        &'a self,
+        name: &'a str,
+        event: &'a str,
+    ) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
+        let event: Value = serde_json::from_str(event).unwrap();
+        let end = |stdout: &str, code| {
+            Ok(JobScriptOutcome { stdout: stdout.to_owned(), stderr: String::new(), code: Some(code) })
+        };
+        let upper = event["text"].as_str().unwrap_or_default().to_uppercase();
+        Box::pin(std::future::ready(match name {
+            "upper.py" => end(&json!({"user": {"name": "ann"}, "text": upper}).to_string(), 0),
+            "quiet.py" => end("[SILENT]\n", 0),
+            "empty.py" => end("", 0),
+            "words.py" => end("no JSON", 0),
+            "fails.py" => end(&json!({"text": "x"}).to_string(), 3),
+            _ => Err("there is none".to_owned()),
+        }))
+    }
+}
 
 fn webhook_parts(bench: &ServerFixture) -> WebhookParts {
     WebhookParts {
         intake: Arc::new(bench.gateway.intake().clone()),
         clock: bench.sender.clock().clone(),
         skills: Arc::new(NoServices),
+        programs: Arc::new(EventScripts),
+        outbox: bench.sender.outbox().clone(),
         home: bench.sender.settings().home().clone(),
     }
 }
@@ -192,4 +238,31 @@ async fn an_event_under_another_delivery_id_is_a_replay() {
     assert_eq!((again.status, again.json()["status"].as_str()), (200, Some("duplicate")));
     let other = json!({"user": {"name": "ann"}, "text": "pay", "at": 2});
     assert_eq!(hooked.event("gh", "push", "d4", &other).await.status, 202, "another event is none");
+}
+
+#[tokio::test]
+async fn an_event_can_be_delivered_without_the_agent() {
+    let hooked = Hooked::new().await;
+    let answer = hooked.event("alert", "push", "d1", &json!({"text": "disk full"})).await;
+    assert_eq!((answer.status, answer.json()["status"].as_str()), (202, Some("delivered")), "{answer:?}");
+    let said = hooked.fake.until_said("ops", "disk full").await;
+    assert_eq!(said, "Alert: disk full");
+    assert_eq!(hooked.bench.model.questions().len(), 0, "the model is not asked");
+    hooked.event("alert", "push", "d1", &json!({"text": "disk full"})).await;
+    hooked.event("alert", "push", "d2", &json!({"text": "the last one"})).await;
+    hooked.fake.until_said("ops", "the last one").await;
+    let all = hooked.fake.texts("ops");
+    assert_eq!(all.iter().filter(|text| text.contains("disk full")).count(), 1, "{all:?}");
+}
+
+#[tokio::test]
+async fn a_script_changes_or_drops_an_event() {
+    let hooked = Hooked::new().await;
+    for route in ["quiet", "empty", "words", "fails", "gone"] {
+        let answer = hooked.event(route, "push", route, &json!({"text": format!("from {route}")})).await;
+        assert_eq!((answer.status, answer.json()["status"].as_str()), (200, Some("ignored")), "{route}");
+    }
+    hooked.event("upper", "push", "d1", &json!({"text": "hello"})).await;
+    assert_eq!(hooked.fake.until_said("ops", "HELLO").await, "HELLO");
+    assert_eq!(hooked.fake.texts("ops").len(), 1, "what was dropped is not delivered");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hermes_store::{NewMessage, NewSession, SearchScope, SessionFilter, Store};
+use hermes_store::{NewMessage, NewSession, SearchScope, SessionCriteria, SessionFilter, Store};
 use hermes_testkit::{DatabaseFixture, fixture};
 use hermes_types::{Message, Provenance, Timestamp};
 use rusqlite::Connection;
@@ -145,7 +145,7 @@ fn stored_reasoning_and_parts_come_back_exactly() {
     DatabaseFixture::V22.build(&path).unwrap();
     let store = Store::open(&path).unwrap();
     let mut seen = String::new();
-    for session in store.exportable_sessions(SessionFilter::default()).wait().unwrap() {
+    for session in store.find_sessions(SessionCriteria::default()).wait().unwrap() {
         for stored in store.transcript(&session).wait().unwrap() {
             seen.push_str(&serde_json::to_string(&stored.message).unwrap());
             assert_ne!(stored.provenance, Provenance::System);
@@ -208,7 +208,7 @@ fn deleting_in_a_newer_file_lets_its_cascades_work() {
         let path = folder.path().join("state.db");
         generation.build(&path).unwrap();
         let store = Store::open(&path).unwrap();
-        for session in store.exportable_sessions(SessionFilter::default()).wait().unwrap() {
+        for session in store.find_sessions(SessionCriteria::default()).wait().unwrap() {
             store
                 .delete_session(&session)
                 .wait()

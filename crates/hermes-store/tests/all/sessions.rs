@@ -1,8 +1,10 @@
 //! Sessions: their start and end, titles, descent, lists and removal.
 
 use hermes_store::{
-    EndReason, Error, NewSession, RemovalOutcome, SessionBilling, SessionFilter, UsageUpdate,
+    ArchiveChange, ArchivedSessions, ChatBinding, CoveredStates, EndReason, Error, NewSession, NumberRange,
+    RemovalOutcome, SessionBilling, SessionCriteria, SessionFilter, Store, UsageUpdate,
 };
+use hermes_testkit::{DatabaseFixture, fixture};
 use hermes_text::Title;
 use hermes_types::{Cost, CostStatus, SessionId, Timestamp, Usage};
 
@@ -160,7 +162,7 @@ fn lists_show_previews_newest_first_and_hide_tool_sessions() {
     let listed = place.store.list_sessions(SessionFilter::default(), 20).wait().unwrap();
     assert_eq!(listed[1].preview, format!("first line {}...", "x".repeat(49)));
     assert_eq!((listed[1].last_active, listed[0].last_active), (Timestamp(20.0), Timestamp(2.0)));
-    let tools = SessionFilter { source: Some("tool".into()) };
+    let tools = SessionFilter::of_source("tool");
     assert_eq!(place.store.list_sessions(tools, 20).wait().unwrap().len(), 1);
 }
 
@@ -229,9 +231,91 @@ fn pruning_spares_what_is_still_open() {
     for id in ["ended", "recent"] {
         place.store.end_session(&id.into(), EndReason::CliClose, Timestamp(60.0)).wait().unwrap();
     }
-    let pruned = place.store.prune_sessions(Timestamp(10.0), SessionFilter::default()).wait().unwrap();
+    let old = SessionCriteria {
+        started_before: Some(Timestamp(10.0)),
+        states: CoveredStates::Ended,
+        ..SessionCriteria::default()
+    };
+    let pruned = place.store.prune_sessions(old).wait().unwrap();
     assert_eq!(pruned, [SessionId::from("ended")]);
     assert_eq!(place.listed(), ["recent", "open"]);
+}
+
+#[test]
+fn criteria_select_sessions() {
+    let place = store_fixture();
+    let mut session = NewSession::new("a".into(), "cli", Timestamp(10.0));
+    session.model = Some("vendor/Big-Model".to_owned());
+    session.user_id = Some("u1".to_owned());
+    session.cwd = Some("/work/project".to_owned());
+    session.git_branch = Some("main".to_owned());
+    place.store.create_session(session).wait().unwrap();
+    let mut session = NewSession::new("b".into(), "telegram", Timestamp(20.0));
+    session.cwd = Some("/work/project-two".to_owned());
+    place.store.create_session(session).wait().unwrap();
+    let entry = r#"{"origin": {"chat_id": "7", "chat_type": "dm"}}"#.to_owned();
+    let binding = ChatBinding { key: "k".into(), session: "b".into(), entry, updated_at: Timestamp(20.0) };
+    place.store.bind(binding).wait().unwrap();
+    place.store.end_session(&"a".into(), EndReason::CliClose, Timestamp(60.0)).wait().unwrap();
+    place.store.set_title(&"a".into(), title("Fix the Login")).wait().unwrap();
+    let usage = Usage { input: 100, output: 50, ..Usage::default() };
+    let billing = SessionBilling::default();
+    place.store.record_usage(&"a".into(), UsageUpdate::Add, usage, Cost::UNKNOWN, billing).wait().unwrap();
+    let all = SessionCriteria::default;
+    let text = |text: &str| Some(text.to_owned());
+    let least = |number| NumberRange { least: Some(number), most: None };
+    let most = |number| NumberRange { least: None, most: Some(number) };
+    for (criteria, found) in [
+        (all(), &["a", "b"][..]),
+        (SessionCriteria { source: text("cli"), ..all() }, &["a"]),
+        (SessionCriteria { started_before: Some(Timestamp(20.0)), ..all() }, &["a"]),
+        (SessionCriteria { started_after: Some(Timestamp(20.0)), ..all() }, &["b"]),
+        (SessionCriteria { title: text("LOGIN"), ..all() }, &["a"]),
+        (SessionCriteria { end_reason: text("cli_close"), ..all() }, &["a"]),
+        (SessionCriteria { folder: text("/work/project"), ..all() }, &["a"]),
+        (SessionCriteria { folder: text("/work/"), ..all() }, &["a", "b"]),
+        (SessionCriteria { workspace: text("TWO"), ..all() }, &["b"]),
+        (SessionCriteria { model: text("big-"), ..all() }, &["a"]),
+        (SessionCriteria { user: text("u1"), ..all() }, &["a"]),
+        (SessionCriteria { branch: text("main"), ..all() }, &["a"]),
+        (SessionCriteria { chat_id: text("7"), ..all() }, &["b"]),
+        (SessionCriteria { chat_type: text("dm"), ..all() }, &["b"]),
+        (SessionCriteria { tokens: least(150.0), ..all() }, &["a"]),
+        (SessionCriteria { tokens: least(151.0), ..all() }, &[]),
+        (
+            SessionCriteria { messages: most(0.0), cost: most(1.0), tool_calls: most(0.0), ..all() },
+            &["a", "b"],
+        ),
+        (SessionCriteria { states: CoveredStates::Ended, ..all() }, &["a"]),
+        (SessionCriteria { provider: text("nobody"), ..all() }, &[]),
+    ] {
+        let ids = place.store.find_sessions(criteria.clone()).wait().unwrap();
+        assert_eq!(ids.iter().map(SessionId::as_str).collect::<Vec<_>>(), found, "{criteria:?}");
+    }
+}
+
+#[test]
+fn archived_sessions_are_hidden_in_every_generation() {
+    for generation in [DatabaseFixture::V6, DatabaseFixture::V22] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.db");
+        generation.build(&path).unwrap();
+        let store = Store::open(&path).unwrap();
+        let listed = || store.list_sessions(SessionFilter::default(), 50).wait().unwrap();
+        let id: SessionId = fixture::UNTITLED.into();
+        let is_listed = || listed().iter().any(|session| session.id == id);
+        assert!(is_listed(), "{generation:?}");
+        store.archive_sessions(vec![id.clone(), "nobody".into()], ArchiveChange::Archive).wait().unwrap();
+        assert!(!is_listed(), "{generation:?}");
+        let visible = SessionCriteria { archived: ArchivedSessions::Exclude, ..SessionCriteria::default() };
+        assert!(!store.find_sessions(visible).wait().unwrap().contains(&id));
+        assert!(store.find_sessions(SessionCriteria::default()).wait().unwrap().contains(&id));
+        assert!(store.check().wait().unwrap().is_sound(), "{generation:?}");
+        store.archive_sessions(vec![id.clone()], ArchiveChange::Restore).wait().unwrap();
+        assert!(is_listed(), "{generation:?}");
+        store.delete_session(&id).wait().unwrap();
+        assert!(store.check().wait().unwrap().is_sound(), "{generation:?}");
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod project;
 mod prune;
 mod repository;
 mod restore;
+mod storage;
 mod tree;
 
 use std::collections::{HashMap, HashSet};
@@ -38,6 +39,7 @@ use tree::{BlobStorage, TreeContents, include, read_tree, scan, write_tree};
 
 pub use compare::ChangeCounts;
 pub use destructive::is_destructive;
+pub use storage::{CheckpointProject, CheckpointRetention, CheckpointStorage, OrphanedProjects};
 
 const MOST_DIFF_LINES: usize = 80;
 const MOST_REASON_CHARS: usize = 60;

@@ -61,7 +61,11 @@ impl Repository {
             // Writing to a `String` cannot fail.
             let _ = write!(name, "{byte:02x}");
         }
-        let folder = base.join(name);
+        Self::at(base.join(name))
+    }
+
+    /// Returns the repository in a folder.
+    pub(super) fn at(folder: PathBuf) -> Self {
         let objects = ObjectStore::new(folder.join("objects"));
         Self { folder, objects }
     }

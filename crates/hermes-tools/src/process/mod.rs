@@ -20,8 +20,8 @@ use crate::argument::{any_text, number, spec, text};
 use crate::file::SecretMasking;
 use crate::session_search::LocalTime;
 use crate::terminal::mask;
-pub use registry::ProcessRegistry;
 pub(crate) use registry::{ProcessEntry, ProcessHandle, ProcessStart};
+pub use registry::{ProcessRegistry, RunningProcess};
 pub(crate) use watch::{ExitNotice, WatchOptions};
 pub use watch::{ProcessNotice, ProcessNoticeKind, ProcessNoticeSink, ProcessNotificationLevel};
 

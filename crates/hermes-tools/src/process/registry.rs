@@ -45,6 +45,14 @@ struct RegistryState {
     search: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
+/// A running background process, for a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunningProcess {
+    pub id: String,
+    pub command: String,
+    pub started: Timestamp,
+}
+
 /// The command of a new process, and the task it is started for.
 #[derive(Debug, Clone)]
 pub(crate) struct ProcessStart {
@@ -377,6 +385,19 @@ impl ProcessRegistry {
     /// Tells whether a task has a running process; such a task must not be reset automatically.
     pub fn has_running(&self, task: &TaskId) -> bool {
         self.of_task(task).iter().any(|entry| entry.exit_code().is_none())
+    }
+
+    /// Lists the running processes, the oldest first.
+    pub fn running(&self) -> Vec<RunningProcess> {
+        let entries = self.entries();
+        let running = entries.iter().filter(|entry| entry.exit_code().is_none());
+        running
+            .map(|entry| RunningProcess {
+                id: entry.id.clone(),
+                command: entry.command.clone(),
+                started: entry.started,
+            })
+            .collect()
     }
 
     /// Lists the tasks, including ended ones, with a running remote process, whose environment must not be

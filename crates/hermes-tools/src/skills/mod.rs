@@ -3,6 +3,7 @@
 //!
 //! No secret is shown: of a variable only its name is told.
 
+mod inline_shell;
 mod list;
 mod manage;
 mod setup;
@@ -14,6 +15,7 @@ use hermes_config::{Config, Env, Home};
 use hermes_knowledge::{SkillFilter, SkillSet, SkillUse};
 use hermes_types::Clock;
 
+pub use inline_shell::InlineShell;
 pub(crate) use list::DESCRIPTOR as LIST_DESCRIPTOR;
 pub use list::SkillsListTool;
 pub(crate) use manage::DESCRIPTOR as MANAGE_DESCRIPTOR;

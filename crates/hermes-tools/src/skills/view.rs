@@ -5,9 +5,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
+use hermes_exec::CredentialFiles;
 use hermes_knowledge::{
     RequiredVariable, Skill, SkillFile, SkillFileError, SkillSet, SkillStatus, SkillUsageEvent, SkillUse,
-    SkillView, record_skill_usage,
+    SkillView, fill_in_outputs, record_skill_usage,
 };
 use hermes_types::{
     BoxFuture, CallPolicy, Concurrency, ResultSize, TaskId, Tool, ToolContext, ToolDescriptor, ToolEvent,
@@ -16,6 +17,7 @@ use hermes_types::{
 use serde_json::{Map, Value, json};
 
 use super::SkillSource;
+use super::inline_shell::InlineShell;
 use super::setup::VariableSetup;
 use crate::answer::{failure_json, success_json};
 use crate::argument::{missing, spec, text};
@@ -45,6 +47,8 @@ pub struct SkillViewTool {
     loaded: Mutex<HashMap<TaskId, BTreeSet<String>>>,
     /// Held while a person is asked, so that skills loaded at once ask one after another.
     asking: tokio::sync::Mutex<()>,
+    inline_shell: Option<InlineShell>,
+    credentials: Option<CredentialFiles>,
 }
 
 impl SkillViewTool {
@@ -52,22 +56,58 @@ impl SkillViewTool {
     pub fn new(source: SkillSource, variables: TaskVariables) -> Self {
         let description = include_str!("../texts/skill_view.md");
         let spec = spec(&DESCRIPTOR, description, include_str!("../texts/skill_view.json"));
-        Self { spec, source, variables, loaded: Mutex::default(), asking: tokio::sync::Mutex::default() }
+        Self {
+            spec,
+            source,
+            variables,
+            loaded: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
+            inline_shell: None,
+            credentials: None,
+        }
+    }
+
+    /// Runs the commands in texts of skills. Without it they stay as they are.
+    #[must_use]
+    pub fn with_inline_shell(self, shell: Option<InlineShell>) -> Self {
+        Self { inline_shell: shell, ..self }
+    }
+
+    /// Passes the credential files of skills to remote environments.
+    #[must_use]
+    pub fn with_credentials(self, credentials: Option<CredentialFiles>) -> Self {
+        Self { credentials, ..self }
+    }
+
+    /// Makes the files of the home that a skill names available where its commands run.
+    fn provide_credentials(&self, paths: &[String]) {
+        let Some(credentials) = &self.credentials else { return };
+        for path in paths {
+            if let Err(problem) = credentials.add(path) {
+                tracing::warn!(problem, "a credential file of a skill is not passed on");
+            }
+        }
     }
 
     async fn load(&self, name: String, call: &ToolInvocation, context: ToolContext<'_>) -> ToolOutcome {
         let source = self.source.clone();
         let at = source.clock.now();
+        let session = call.session.as_str().to_owned();
         let loaded = off_thread("skill_view", move || {
-            let loaded = load(&source, &name)?;
+            let loaded = load(&source, &name, &session)?;
             record_skill_usage(&source.home, &loaded.0.name, SkillUsageEvent::Loaded, at);
             Ok(loaded)
         });
-        let (skill, view) = match loaded.await {
+        let (skill, mut view) = match loaded.await {
             Ok(Ok(loaded)) => loaded,
             Ok(Err(refusal)) => return failure_json(&refusal),
             Err(failure) => return failure,
         };
+        if let Some(shell) = self.inline_shell.as_ref().filter(|_| !view.commands.is_empty()) {
+            let outputs = shell.run(&view.commands, context.cancel).await;
+            view.content = fill_in_outputs(&view.content, &outputs);
+        }
+        self.provide_credentials(&view.credential_files);
         self.lock().entry(call.task.clone()).or_default().insert(skill.name.clone());
         let setup = if view.variables.is_empty() {
             VariableSetup::default()
@@ -81,7 +121,7 @@ impl SkillViewTool {
     async fn load_file(&self, name: String, path: String) -> ToolOutcome {
         let source = self.source.clone();
         let viewed = off_thread("skill_view", move || {
-            let skill = find(&source, &name)?;
+            let (_, skill) = find(&source, &name)?;
             view_file(&skill, &path)
         });
         match viewed.await {
@@ -153,7 +193,7 @@ impl Tool for SkillViewTool {
 }
 
 /// Finds a skill that may be loaded, or returns the refusal.
-fn find(source: &SkillSource, name: &str) -> Result<Skill, Value> {
+fn find(source: &SkillSource, name: &str) -> Result<(SkillSet, Skill), Value> {
     let set = source.load(SkillUse::Command);
     let found = set.find(name).cloned().or_else(|| set.find_flat(name));
     let skill = found.ok_or_else(|| not_found(&set, name))?;
@@ -169,13 +209,13 @@ fn find(source: &SkillSource, name: &str) -> Result<Skill, Value> {
             let error = format!("Skill '{name}' is not supported on this operating system.");
             Err(json!({"success": false, "error": error, "readiness_status": "unsupported"}))
         }
-        SkillStatus::Offered | SkillStatus::Inapplicable | SkillStatus::Shadowed => Ok(skill),
+        SkillStatus::Offered | SkillStatus::Inapplicable | SkillStatus::Shadowed => Ok((set, skill)),
     }
 }
 
-fn load(source: &SkillSource, name: &str) -> Result<(Skill, SkillView), Value> {
-    let skill = find(source, name)?;
-    let view = skill.view(&source.home);
+fn load(source: &SkillSource, name: &str, session: &str) -> Result<(Skill, SkillView), Value> {
+    let (set, skill) = find(source, name)?;
+    let view = set.view(&skill, &source.home, Some(session));
     let error = || json!({"success": false, "error": format!("Skill '{name}' could not be read.")});
     view.map(|view| (skill, view)).ok_or_else(error)
 }
@@ -242,6 +282,11 @@ fn whole_answer(source: &SkillSource, skill: &Skill, view: SkillView, setup: &Va
         "setup_skipped": setup.skipped,
         "readiness_status": if setup_needed { "setup_needed" } else { "available" },
     });
+    let settings: Map<String, Value> =
+        view.settings.iter().map(|setting| (setting.key.clone(), setting.value.clone().into())).collect();
+    if !settings.is_empty() {
+        answer["settings"] = settings.into();
+    }
     let help = view.setup_help.or_else(|| view.variables.iter().find_map(|variable| variable.help.clone()));
     let mut add = |key: &str, value: Option<Value>| {
         if let Some(value) = value {

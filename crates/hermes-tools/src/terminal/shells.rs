@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hermes_exec::{HostExposure, LocalEnvironment, LocalHost};
+use hermes_exec::{CredentialFiles, HostExposure, LocalEnvironment, LocalHost};
 use hermes_types::{Cancel, Clock, Environment, TaskId};
 
 use super::environment_pool::{EnvironmentPool, EnvironmentPoolOptions, PoolError, PoolGuard};
@@ -21,6 +21,8 @@ pub struct TaskShells {
     host: ShellLocation,
     folders: TaskFolders,
     variables: TaskVariables,
+    /// The credential files that remote environments get.
+    credentials: Option<CredentialFiles>,
     open: Arc<Mutex<HashMap<TaskId, Arc<LocalEnvironment>>>>,
 }
 
@@ -51,7 +53,9 @@ impl TaskShells {
         processes: ProcessRegistry,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self::with(ShellLocation::Remote(EnvironmentPool::new(options, processes, clock)), folders)
+        let credentials = Some(options.backend.credentials.clone());
+        let pool = EnvironmentPool::new(options, processes, clock);
+        Self { credentials, ..Self::with(ShellLocation::Remote(pool), folders) }
     }
 
     /// Creates shells for a backend that is unavailable; every call returns the reason.
@@ -60,12 +64,18 @@ impl TaskShells {
     }
 
     fn with(host: ShellLocation, folders: TaskFolders) -> Self {
-        Self { host, folders, variables: TaskVariables::default(), open: Arc::default() }
+        let variables = TaskVariables::default();
+        Self { host, folders, variables, credentials: None, open: Arc::default() }
     }
 
     /// Returns the variables that commands of a task get in addition to the usual ones.
     pub fn variables(&self) -> &TaskVariables {
         &self.variables
+    }
+
+    /// Returns the credential files of remote environments; `None` on this machine.
+    pub fn credentials(&self) -> Option<&CredentialFiles> {
+        self.credentials.as_ref()
     }
 
     /// Tells whether commands run on this machine.

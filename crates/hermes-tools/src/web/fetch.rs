@@ -21,7 +21,8 @@ const READING_TIMEOUT: Duration = Duration::from_secs(20);
 
 const ACCEPT: &str = "text/html,application/xhtml+xml,text/markdown;q=0.9,application/pdf;q=0.9,*/*;q=0.8";
 /// Some sites refuse names that do not begin like this; the program still says who it is.
-const USER_AGENT: &str = concat!("Mozilla/5.0 (compatible; hermes/", env!("CARGO_PKG_VERSION"), ")");
+pub(crate) const USER_AGENT: &str =
+    concat!("Mozilla/5.0 (compatible; hermes/", env!("CARGO_PKG_VERSION"), ")");
 
 /// The text of a page, and the address it came from.
 #[derive(Debug)]

@@ -21,7 +21,9 @@ use serde_json::{Value, json};
 
 pub(crate) use extract_tool::DESCRIPTOR as EXTRACT_DESCRIPTOR;
 pub use extract_tool::WebExtractTool;
+pub(crate) use fetch::USER_AGENT;
 pub use policy::WebsitePolicy;
+pub(crate) use policy::denial_text;
 pub(crate) use search_tool::DESCRIPTOR as SEARCH_DESCRIPTOR;
 pub use search_tool::WebSearchTool;
 pub use service::WebAddresses;

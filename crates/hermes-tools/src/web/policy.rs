@@ -46,7 +46,7 @@ impl WebsitePolicy {
     }
 
     /// Returns the policy with the present contents of the shared files.
-    pub(super) fn current(&self) -> Arc<UrlPolicy> {
+    pub(crate) fn current(&self) -> Arc<UrlPolicy> {
         let state = &*self.0;
         let now = state.clock.monotonic();
         let mut current = state.current.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +85,7 @@ pub(super) fn private_addresses(settings: &SecuritySettings) -> PrivateAddresses
 }
 
 /// Returns the text of a refusal for the model.
-pub(super) fn denial_text(denial: &UrlDenial) -> String {
+pub(crate) fn denial_text(denial: &UrlDenial) -> String {
     match &denial.reason {
         UrlDenialReason::Address { kind: AddressKind::Documentation | AddressKind::Multicast, .. }
         | UrlDenialReason::Blocklist { .. } => denial.to_string(),

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use hermes_config::Home;
 use hermes_exec::{
-    Backend, ContainerNetwork, CredentialFiles, DockerEngine, DockerOptions, ForwardedVariables,
-    InstanceRetention, OutputBounds, RemoteBackend, ResourceLimits, RootFilesystem, SingularityHost,
-    SingularityHostOptions, SingularityOptions, SshHost, SshOptions, Variables,
+    ContainerNetwork, CredentialFiles, DockerBackend, DockerEngine, DockerOptions, ForwardedVariables,
+    InstanceRetention, OutputBounds, RemoteBackend, ResourceLimits, RootFilesystem, SingularityBackend,
+    SingularityHost, SingularityHostOptions, SingularityOptions, SshHost, SshOptions, Variables,
 };
 use hermes_task::SystemClock;
 use hermes_testkit::{SshServer, TestClock};
@@ -162,7 +162,7 @@ impl Engine {
         };
         change(&mut options);
         let credentials = CredentialFiles::new(self.folder.path());
-        RemoteBackend { backend: Backend::Docker(engine, Box::new(options)), credentials }
+        RemoteBackend { backend: Arc::new(DockerBackend { engine, options }), credentials }
     }
 
     /// Counts the containers of a task by their label.
@@ -510,10 +510,7 @@ impl Machine {
     fn elsewhere(&self) -> RemoteBackend {
         let variables = Variables::for_commands([("PATH", "/usr/bin:/bin"), ("HOME", "/nowhere")], &[], &[]);
         let host = SshHost::new(self.options.clone(), variables, Arc::new(SystemClock::new())).unwrap();
-        RemoteBackend {
-            backend: Backend::Ssh(host),
-            credentials: CredentialFiles::new(self.peer.folder.path()),
-        }
+        RemoteBackend { backend: Arc::new(host), credentials: CredentialFiles::new(self.peer.folder.path()) }
     }
 }
 
@@ -631,7 +628,7 @@ fn cluster(folder: &Path) -> RemoteBackend {
         bounds: OutputBounds::default(),
     };
     RemoteBackend {
-        backend: Backend::Singularity(host, Box::new(options)),
+        backend: Arc::new(SingularityBackend { host, options }),
         credentials: CredentialFiles::new(folder),
     }
 }

@@ -21,6 +21,8 @@ use crate::theme::Theme;
 
 /// The time in which keys are taken as typed before the dialog was seen.
 const GRACE: Duration = Duration::from_millis(300);
+/// The name of the hidden value that is the password of `sudo`.
+pub(crate) const SUDO: &str = "SUDO_PASSWORD";
 const MIN_WIDTH: usize = 46;
 const MAX_WIDTH: usize = 76;
 
@@ -39,7 +41,7 @@ pub enum DialogOutcome {
 #[derive(Debug, Clone)]
 enum DialogKind {
     Choice { choices: Vec<Choice>, selected: usize, scroll: usize, other: Option<Editor> },
-    Hidden { editor: Editor },
+    Hidden { editor: Editor, is_sudo: bool },
     Picker(PickerDialog),
 }
 
@@ -118,8 +120,13 @@ impl DialogBox {
                 dialog(kind, "Hermes needs your input", question, None)
             }
             UserQuestion::Secret { name, prompt } => {
-                let body = if name.is_empty() { prompt } else { format!("{prompt}\n({name})") };
-                dialog(DialogKind::Hidden { editor: Editor::default() }, "Hidden input", body, None)
+                let kind = DialogKind::Hidden { editor: Editor::default(), is_sudo: name == SUDO };
+                let (title, body) = match name.as_str() {
+                    SUDO => ("🔐 Sudo Password Required", prompt),
+                    "" => ("🔑 Hidden Input", prompt),
+                    name => ("🔑 Skill Setup Required", format!("{prompt}\n({name})")),
+                };
+                dialog(kind, title, body, None)
             }
         }
     }
@@ -158,6 +165,7 @@ impl DialogBox {
     /// Returns the sign before the cursor while the dialog is open.
     pub(crate) fn prompt(&self) -> &'static str {
         match &self.kind {
+            DialogKind::Hidden { is_sudo: true, .. } => "🔐 ❯",
             DialogKind::Hidden { .. } => "🔑 ❯",
             DialogKind::Choice { .. } if self.command.is_some() => "⚠ ❯",
             DialogKind::Choice { other: Some(_), .. } => "✎ ❯",
@@ -170,7 +178,7 @@ impl DialogBox {
     pub(crate) fn input(&self) -> Option<(&Editor, InputVisibility)> {
         match &self.kind {
             DialogKind::Choice { other, .. } => other.as_ref().map(|editor| (editor, InputVisibility::Shown)),
-            DialogKind::Hidden { editor } => Some((editor, InputVisibility::Hidden)),
+            DialogKind::Hidden { editor, .. } => Some((editor, InputVisibility::Hidden)),
             DialogKind::Picker(picker) => Some((&picker.filter, InputVisibility::Shown)),
         }
     }
@@ -188,7 +196,7 @@ impl DialogBox {
     fn input_mut(&mut self) -> Option<&mut Editor> {
         match &mut self.kind {
             DialogKind::Choice { other, .. } => other.as_mut(),
-            DialogKind::Hidden { editor } => Some(editor),
+            DialogKind::Hidden { editor, .. } => Some(editor),
             DialogKind::Picker(picker) => Some(&mut picker.filter),
         }
     }
@@ -209,7 +217,7 @@ impl DialogBox {
         }
         let is_approval = self.command.is_some();
         match &mut self.kind {
-            DialogKind::Hidden { editor } => {
+            DialogKind::Hidden { editor, .. } => {
                 if key.code == KeyCode::Enter {
                     let typed = editor.edited().text;
                     editor.clear();
@@ -297,7 +305,7 @@ impl DialogBox {
             .map(|(limit, shown)| limit.saturating_sub(now.saturating_sub(shown)));
         match left {
             // The countdown moves in steps, so that it does not distract.
-            Some(left) => format!("{keys} · {}s", left.as_secs().div_ceil(5) * 5),
+            Some(left) => format!("{}s · {keys}", left.as_secs().div_ceil(5) * 5),
             None => keys.to_owned(),
         }
     }

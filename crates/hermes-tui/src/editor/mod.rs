@@ -6,6 +6,7 @@ mod buffer;
 mod history;
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use unicode_segmentation::UnicodeSegmentation as _;
@@ -16,10 +17,22 @@ pub use history::{InputHistory, format_history_entry, parse_history};
 
 use buffer::{fold_char, fold_index};
 
-/// A paste with at least this many line breaks, or this many characters, is folded.
-const FOLD_LINE_BREAKS: usize = 5;
-const FOLD_CHARS: usize = 2_000;
 const MAX_KILLS: usize = 32;
+
+/// From when on a paste is folded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FoldLimits {
+    /// A paste with at least as many line breaks is folded.
+    pub line_breaks: usize,
+    /// A paste with more characters is folded.
+    pub chars: usize,
+}
+
+impl Default for FoldLimits {
+    fn default() -> Self {
+        Self { line_breaks: 5, chars: 2_000 }
+    }
+}
 
 /// What is done to the text that was removed last, so that a run of removals is one entry of the kill ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,6 +59,7 @@ pub struct Editor {
     kills: VecDeque<String>,
     last: LastCommand,
     pastes: Vec<String>,
+    fold: FoldLimits,
     pub(crate) history: HistoryBrowser,
 }
 
@@ -58,11 +72,13 @@ pub struct EditedText {
     pub label: String,
     /// The folded pastes, in the order of the text.
     pub pastes: Vec<String>,
+    /// The pictures that go with the text.
+    pub images: Vec<PathBuf>,
 }
 
 impl Editor {
-    pub fn with_history(entries: Vec<String>) -> Self {
-        Self { history: HistoryBrowser::new(entries), ..Self::default() }
+    pub fn with_history(entries: Vec<String>, fold: FoldLimits) -> Self {
+        Self { history: HistoryBrowser::new(entries), fold, ..Self::default() }
     }
 
     pub fn buffer(&self) -> &TextBuffer {
@@ -87,7 +103,8 @@ impl Editor {
     /// Inserts pasted text; a long one is folded to a label that is edited as one character.
     pub fn paste(&mut self, text: &str) {
         let text = sanitize(&text.replace("\r\n", "\n").replace('\r', "\n"));
-        let is_long = text.matches('\n').count() >= FOLD_LINE_BREAKS || text.chars().count() > FOLD_CHARS;
+        let is_long =
+            text.matches('\n').count() >= self.fold.line_breaks || text.chars().count() > self.fold.chars;
         let fold = fold_char(self.pastes.len()).filter(|_| is_long && !self.buffer.text().starts_with('/'));
         match fold {
             Some(fold) => {

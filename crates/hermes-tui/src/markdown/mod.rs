@@ -10,7 +10,7 @@ use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
 use self::highlight::CodeHighlighter;
 use self::render::{code_rows, options, render};
-use crate::glyphs::StyledLine;
+use crate::glyphs::{StyledLine, clean, styled, wrap_words};
 use crate::theme::Theme;
 
 /// What the last part handed out was, which decides about the empty row before the next one.
@@ -79,9 +79,16 @@ pub(crate) struct MarkdownStream {
     repeated: Option<String>,
     open: Option<OpenCode>,
     last: LastPiece,
+    /// True when the text is shown as it is.
+    is_raw: bool,
 }
 
 impl MarkdownStream {
+    /// Decides whether further text is shown as it is.
+    pub(crate) fn set_raw(&mut self, is_raw: bool) {
+        self.is_raw = is_raw;
+    }
+
     pub(crate) fn push(&mut self, text: &str) -> StreamStep {
         // An answer does not begin with empty lines.
         let is_first = self.repeated.as_ref().map_or_else(|| self.is_untouched(), String::is_empty);
@@ -96,7 +103,7 @@ impl MarkdownStream {
             self.repeated = None;
         } else if !self.shown.starts_with(repeated.as_str()) {
             let pending = std::mem::take(repeated);
-            *self = Self { pending, ..Self::default() };
+            *self = Self { pending, is_raw: self.is_raw, ..Self::default() };
             return StreamStep::Differs;
         }
         StreamStep::Continues
@@ -124,6 +131,16 @@ impl MarkdownStream {
     /// Hands out the rows that cannot change any more.
     pub(crate) fn take_finished(&mut self, width: usize, theme: &Theme) -> Vec<StyledLine> {
         let mut rows = Vec::new();
+        if self.is_raw {
+            let complete = self.pending.rfind('\n').map_or(0, |at| at + 1);
+            let text: String = self.pending.drain(..complete).collect();
+            if !text.is_empty() {
+                rows = raw_rows(&text, width, theme);
+                self.shown.push_str(&text);
+                self.last = LastPiece::Block;
+            }
+            return rows;
+        }
         while self.step(width, theme, &mut rows) {}
         rows
     }
@@ -132,12 +149,15 @@ impl MarkdownStream {
     pub(crate) fn finish(&mut self, width: usize, theme: &Theme) -> Vec<StyledLine> {
         let mut rows = self.take_finished(width, theme);
         rows.extend(self.rest(width, theme));
-        *self = Self::default();
+        *self = Self { is_raw: self.is_raw, ..Self::default() };
         rows
     }
 
     /// Renders what is not handed out.
     pub(crate) fn rest(&self, width: usize, theme: &Theme) -> Vec<StyledLine> {
+        if self.is_raw {
+            return raw_rows(&self.pending, width, theme);
+        }
         if let Some(open) = &self.open {
             let mut highlighter = open.highlighter.clone();
             let lines = self.pending.lines().filter(|line| !open.closes(line));
@@ -222,6 +242,10 @@ impl MarkdownStream {
         self.last = LastPiece::Block;
         true
     }
+}
+
+fn raw_rows(text: &str, width: usize, theme: &Theme) -> Vec<StyledLine> {
+    clean(text).lines().flat_map(|line| wrap_words(&styled(line, theme.text), width)).collect()
 }
 
 /// Returns the blocks of a text; of a list, its items.

@@ -1,12 +1,14 @@
 //! The input: the editor with its menu, its ghost text and the search through its history.
 
+use std::path::PathBuf;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::ScreenEffect;
 use crate::completion::{
     CommandItem, CompletionItem, CompletionMenu, CompletionWord, complete_argument, complete_command, rank,
 };
-use crate::editor::{Editor, HistorySearch, Motion};
+use crate::editor::{Editor, FoldLimits, HistorySearch, Motion};
 
 /// The input at the bottom of the screen.
 #[derive(Debug, Default)]
@@ -16,6 +18,8 @@ pub(super) struct InputBox {
     /// True while the menu stays closed although the word could be completed.
     pub(super) menu_is_dismissed: bool,
     pub(super) search: Option<HistorySearch>,
+    /// The pictures that go with the next message.
+    pub(super) images: Vec<PathBuf>,
     commands: Vec<CommandItem>,
 }
 
@@ -36,8 +40,17 @@ enum RefreshReason {
 }
 
 impl InputBox {
-    pub(super) fn new(history: Vec<String>, commands: Vec<CommandItem>) -> Self {
-        Self { editor: Editor::with_history(history), commands, ..Self::default() }
+    pub(super) fn new(history: Vec<String>, fold: FoldLimits, commands: Vec<CommandItem>) -> Self {
+        Self { editor: Editor::with_history(history, fold), commands, ..Self::default() }
+    }
+
+    pub(super) fn set_commands(&mut self, commands: Vec<CommandItem>) {
+        self.commands = commands;
+    }
+
+    /// Tells whether there is nothing to send.
+    pub(super) fn is_blank(&self) -> bool {
+        self.editor.is_empty() && self.images.is_empty()
     }
 
     /// Opens, renews or closes the menu after the text changed.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::input::SearchKey;
-use super::{DOUBLE_PRESS, Operation, ScreenEffect, ScreenState};
+use super::{DOUBLE_PRESS, OpenOutput, Operation, ScreenEffect, ScreenState};
 use crate::editor::HistorySearch;
 
 const OUTPUT_PAGE: usize = 8;
@@ -54,10 +54,11 @@ impl ScreenState {
             } else {
                 self.interrupt(now, effects);
             }
-        } else if self.input.search.take().is_some() || !self.input.editor.is_empty() {
+        } else if self.input.search.take().is_some() || !self.input.is_blank() {
             self.input.editor.clear();
+            self.input.images.clear();
             self.input.close_menu();
-            self.output_scroll = None;
+            self.open_output = None;
             self.last_interrupt = None;
         } else if again {
             effects.push(ScreenEffect::Operate(Operation::Quit));
@@ -94,7 +95,7 @@ impl ScreenState {
             KeyCode::Char('p') if control && self.input.menu.is_some() => self.input.step_menu(true),
             KeyCode::Char('n') if control && self.input.menu.is_some() => self.input.step_menu(false),
             KeyCode::Esc => self.escape(now, effects),
-            KeyCode::Char('d') if control && self.input.editor.is_empty() => {
+            KeyCode::Char('d') if control && self.input.is_blank() => {
                 effects.push(ScreenEffect::Operate(Operation::Quit));
             }
             KeyCode::Char('r') if control => {
@@ -102,13 +103,18 @@ impl ScreenState {
                 self.input.search = Some(HistorySearch::default());
             }
             KeyCode::Char('g') if control => self.edit_externally(effects),
+            KeyCode::Char('v') if control || alt => effects.push(ScreenEffect::PasteImage),
+            KeyCode::Backspace if self.input.editor.is_empty() && !self.input.images.is_empty() => {
+                self.input.images.pop();
+            }
             KeyCode::Char('x') if control => self.after_ctrl_x = true,
             KeyCode::Char('o') if control => {
-                self.output_scroll = match self.output_scroll {
-                    None if self.transcript.last_output.is_some() => Some(0),
-                    _ => None,
-                };
+                // Again for the one before; after the oldest none is open.
+                let age = self.open_output.map_or(0, |open| open.age + 1);
+                self.open_output = self.transcript.outputs.get(age).map(|_| OpenOutput { age, scroll: 0 });
             }
+            KeyCode::Up if self.is_reading_output() => self.scroll_output(1, ScrollDirection::Up),
+            KeyCode::Down if self.is_reading_output() => self.scroll_output(1, ScrollDirection::Down),
             KeyCode::PageUp => self.scroll_output(OUTPUT_PAGE, ScrollDirection::Up),
             KeyCode::PageDown => self.scroll_output(OUTPUT_PAGE, ScrollDirection::Down),
             KeyCode::Right | KeyCode::End if !control && self.input.ghost().is_some() => {
@@ -131,7 +137,7 @@ impl ScreenState {
     fn escape(&mut self, now: Duration, effects: &mut Vec<ScreenEffect>) {
         if self.input.menu.take().is_some() {
             self.input.menu_is_dismissed = true;
-        } else if self.output_scroll.take().is_none() && self.running_since.is_some() {
+        } else if self.open_output.take().is_none() && self.running_since.is_some() {
             self.interrupt(now, effects);
         }
     }
@@ -141,12 +147,17 @@ impl ScreenState {
     }
 
     fn scroll_output(&mut self, lines: usize, direction: ScrollDirection) {
-        if let Some(scroll) = &mut self.output_scroll {
-            *scroll = match direction {
-                ScrollDirection::Up => scroll.saturating_sub(lines),
-                ScrollDirection::Down => scroll.saturating_add(lines),
+        if let Some(open) = &mut self.open_output {
+            open.scroll = match direction {
+                ScrollDirection::Up => open.scroll.saturating_sub(lines),
+                ScrollDirection::Down => open.scroll.saturating_add(lines),
             };
         }
+    }
+
+    /// Tells whether arrows scroll the output rather than move in the input.
+    fn is_reading_output(&self) -> bool {
+        self.open_output.is_some() && self.input.editor.is_empty()
     }
 }
 

@@ -1,11 +1,17 @@
 //! What goes into the state of the screen, and what comes out.
 
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
 use crossterm::event::KeyEvent;
 use hermes_types::{TurnEvent, UserAnswer, UserQuestion};
 
-use crate::completion::CompletionItem;
+use crate::completion::{CommandItem, CompletionItem};
 use crate::dialog::{DialogId, PickerSpec};
 use crate::editor::EditedText;
+use crate::glyphs::clean_line;
 use crate::status::StatusFields;
 use crate::theme::Theme;
 use crate::transcript::TranscriptOptions;
@@ -25,7 +31,7 @@ pub enum ScreenInput {
     Ask {
         id: DialogId,
         question: UserQuestion,
-        time_limit: Option<std::time::Duration>,
+        time_limit: Option<Duration>,
     },
     Pick {
         id: DialogId,
@@ -39,12 +45,30 @@ pub enum ScreenInput {
     Print(String),
     /// Markdown for the scrollback.
     PrintMarkdown(String),
+    /// An answer of a prompt in the background: a remark for its head, and the text.
+    PrintAnswer {
+        remark: String,
+        text: String,
+    },
+    /// An event of a prompt in the background.
+    Background {
+        label: String,
+        event: TurnEvent,
+    },
+    /// Lists the agents that work besides the conversation.
+    ListAgents,
+    /// How the time of day is shown beside messages from now on; nothing hides it.
+    Times(Option<TimeLabels>),
     Notice(String),
+    /// A remark above the input that goes away by itself.
+    Hint(String),
     Status(StatusFields),
     StatusBar(BarVisibility),
     Theme(Box<Theme>),
     Transcript(TranscriptOptions),
     BusyInput(BusyInputMode),
+    /// The commands that the menu offers from now on.
+    Commands(Vec<CommandItem>),
     /// Clears the visible part of the terminal.
     Clear,
     Redraw,
@@ -59,8 +83,35 @@ pub enum ScreenInput {
     },
     /// The text after the external editor; nothing when it failed.
     Edited(Option<String>),
+    /// A picture that goes with the next message.
+    Attach(PathBuf),
+    /// The answer to `ScreenEffect::FindImage`: the picture the text names, if it names one.
+    ImageFound {
+        text: String,
+        image: Option<PathBuf>,
+    },
     /// Time passed.
     Tick,
+}
+
+/// Formats the time of day at an instant of the screen's clock.
+#[derive(Clone)]
+pub struct TimeLabels(Arc<dyn Fn(Duration) -> String + Send + Sync>);
+
+impl TimeLabels {
+    pub fn new(label: impl Fn(Duration) -> String + Send + Sync + 'static) -> Self {
+        Self(Arc::new(label))
+    }
+
+    pub(super) fn at(&self, now: Duration) -> String {
+        clean_line(&(self.0)(now))
+    }
+}
+
+impl fmt::Debug for TimeLabels {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("TimeLabels")
+    }
 }
 
 /// Whether the status bar is shown.
@@ -90,6 +141,10 @@ pub enum ScreenEffect {
     Complete(String),
     /// Opens the text in an external editor.
     Edit(String),
+    /// Looks whether a pasted text is the path of a picture.
+    FindImage(String),
+    /// Looks for a picture in the clipboard.
+    PasteImage,
     /// Stops the process until the shell continues it.
     Suspend,
     /// Draws everything anew.

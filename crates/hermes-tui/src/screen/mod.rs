@@ -3,6 +3,7 @@
 //! Pure: no terminal, no clock, no runtime. Invariants: `view` depends on the state, the size and the time alone; a row that was
 //! taken for the scrollback is never drawn again; text of the model or of a tool is cleaned before it is a row.
 
+mod attachment;
 mod input;
 mod keys;
 mod message;
@@ -15,13 +16,13 @@ use hermes_types::{TurnEvent, UserAnswer};
 use ratatui_core::text::{Line, Span};
 
 use self::input::InputBox;
-pub use message::{BarVisibility, BusyInputMode, Operation, ScreenEffect, ScreenInput};
+pub use message::{BarVisibility, BusyInputMode, Operation, ScreenEffect, ScreenInput, TimeLabels};
 pub use view::ScreenFrame;
 
 use crate::completion::CommandItem;
 use crate::dialog::{DialogBox, DialogOutcome};
-use crate::editor::{EditedText, KeyUse};
-use crate::glyphs::{StyledLine, clean, clean_line, cut, styled, wrap_words};
+use crate::editor::{EditedText, FoldLimits, KeyUse};
+use crate::glyphs::{StyledLine, clean, clean_line, cut, line_columns, styled, wrap_words};
 use crate::markdown::MarkdownStream;
 use crate::status::StatusFields;
 use crate::theme::Theme;
@@ -29,6 +30,7 @@ use crate::transcript::{RowContext, ShownTurn, TranscriptOptions};
 
 /// The time in which a second Ctrl-C counts as one.
 const DOUBLE_PRESS: Duration = Duration::from_secs(2);
+const ANIMATION_TIME: Duration = Duration::from_millis(100);
 const HINT_TIME: Duration = Duration::from_secs(4);
 const ECHO_RULE_COLUMNS: usize = 40;
 
@@ -42,6 +44,9 @@ pub struct ScreenSetup {
     pub commands: Vec<CommandItem>,
     /// Earlier inputs, oldest first.
     pub history: Vec<String>,
+    pub fold: FoldLimits,
+    /// How the time of day is shown beside messages, if it is.
+    pub times: Option<TimeLabels>,
     /// The text that stands in the empty input.
     pub placeholder: String,
     pub width: u16,
@@ -68,11 +73,21 @@ pub struct ScreenState {
     last_interrupt: Option<Duration>,
     hint: Option<(String, Duration)>,
     lock: Option<String>,
-    /// The scroll position of the last call's output, while it is shown whole.
-    output_scroll: Option<usize>,
+    /// The output that is shown whole, if one is.
+    open_output: Option<OpenOutput>,
     /// True after Ctrl-X, which begins a sequence of two keys.
     after_ctrl_x: bool,
+    /// The time of day as messages show it, if they do.
+    time: Option<String>,
     finished: Vec<StyledLine>,
+}
+
+/// An output that is shown whole.
+#[derive(Debug, Clone, Copy, Default)]
+struct OpenOutput {
+    /// Which one, counted from the newest.
+    age: usize,
+    scroll: usize,
 }
 
 impl ScreenState {
@@ -80,7 +95,7 @@ impl ScreenState {
         Self {
             width: usize::from(setup.width.max(1)),
             height: usize::from(setup.height.max(1)),
-            input: InputBox::new(setup.history.clone(), setup.commands.clone()),
+            input: InputBox::new(setup.history.clone(), setup.fold, setup.commands.clone()),
             transcript: ShownTurn::new(setup.transcript),
             setup,
             dialogs: VecDeque::new(),
@@ -91,8 +106,9 @@ impl ScreenState {
             last_interrupt: None,
             hint: None,
             lock: None,
-            output_scroll: None,
+            open_output: None,
             after_ctrl_x: false,
+            time: None,
             finished: Vec::new(),
         }
     }
@@ -105,19 +121,32 @@ impl ScreenState {
     /// Takes the rows that belong into the scrollback.
     pub fn take_finished(&mut self) -> Vec<StyledLine> {
         let rows = std::mem::take(&mut self.finished);
-        // Heads and rules have a least width.
-        rows.into_iter().map(|row| cut(&row, self.width)).collect()
+        // A row may have been made for a wider terminal. Nothing of it is lost.
+        let fit = |row: StyledLine| match line_columns(&row) {
+            columns if columns <= self.width => vec![row],
+            _ => crate::glyphs::wrap(&row, self.width, crate::glyphs::Breaks::Anywhere, &[], &[]),
+        };
+        rows.into_iter().flat_map(fit).collect()
     }
 
     /// Returns the time after which the screen looks different without any input.
-    pub fn next_tick(&self) -> Duration {
-        let is_animated = self.running_since.is_some() || self.lock.is_some();
-        Duration::from_millis(if is_animated { 100 } else { 1_000 })
+    pub fn next_tick(&self, now: Duration) -> Duration {
+        if self.running_since.is_some() || self.lock.is_some() || self.transcript.has_agents() {
+            return ANIMATION_TIME;
+        }
+        // An idle screen wakes up only when the time in the status bar changes.
+        let elapsed = now.saturating_sub(self.setup.now);
+        let unit: u128 = if self.hint.is_some() || !self.dialogs.is_empty() { 1_000 } else { 60_000 };
+        let passed = u64::try_from(elapsed.as_millis() % unit).unwrap_or(0);
+        Duration::from_millis(u64::try_from(unit).unwrap_or(0).saturating_sub(passed))
     }
 
     /// Takes an input.
     pub fn update(&mut self, input: ScreenInput, now: Duration) -> Vec<ScreenEffect> {
         let mut effects = Vec::new();
+        if self.setup.times.is_some() {
+            self.time = self.setup.times.as_ref().map(|times| times.at(now));
+        }
         match input {
             ScreenInput::Key(key) => effects = self.key(key, now),
             ScreenInput::Paste(text) => self.paste(&text, now, &mut effects),
@@ -149,7 +178,27 @@ impl ScreenState {
                 stream.push(&text);
                 self.finished.extend(stream.finish(self.width, &self.setup.theme));
             }
+            ScreenInput::PrintAnswer { remark, text } => {
+                self.with_transcript(now, |transcript, at, rows| {
+                    transcript.show_other_answer(&clean_line(&remark), &text, at, rows);
+                });
+                if self.setup.bell_on_complete {
+                    effects.push(ScreenEffect::Bell);
+                }
+            }
+            ScreenInput::Background { label, event } => self.with_transcript(now, |transcript, at, rows| {
+                transcript.background_event(&label, event, at, rows);
+            }),
+            ScreenInput::ListAgents => {
+                let rows = self.transcript.agent_rows(self.row_context(now));
+                self.finished.extend(rows);
+            }
+            ScreenInput::Times(labels) => {
+                self.setup.times = labels;
+                self.time = None;
+            }
             ScreenInput::Notice(text) => self.print_line(&text),
+            ScreenInput::Hint(text) => self.set_hint(&clean_line(&text), now),
             ScreenInput::Status(status) => self.status = status,
             ScreenInput::StatusBar(visibility) => {
                 self.shows_status = match visibility {
@@ -161,6 +210,7 @@ impl ScreenState {
             ScreenInput::Theme(theme) => self.setup.theme = *theme,
             ScreenInput::Transcript(options) => self.transcript.options = options,
             ScreenInput::BusyInput(mode) => self.setup.busy_input = mode,
+            ScreenInput::Commands(commands) => self.input.set_commands(commands),
             ScreenInput::Redraw => effects.push(ScreenEffect::Repaint),
             ScreenInput::Copy(text) => effects.push(ScreenEffect::Copy(text)),
             ScreenInput::Clear => {
@@ -175,6 +225,10 @@ impl ScreenState {
                 }
                 effects.push(ScreenEffect::Repaint);
             }
+            ScreenInput::Attach(image) | ScreenInput::ImageFound { image: Some(image), .. } => {
+                self.input.images.push(image);
+            }
+            ScreenInput::ImageFound { text, image: None } => self.insert_paste(&text, &mut effects),
             ScreenInput::Tick => {}
         }
         if let Some(dialog) = self.dialogs.front_mut() {
@@ -188,7 +242,7 @@ impl ScreenState {
     }
 
     fn row_context(&self, now: Duration) -> RowContext<'_> {
-        RowContext { width: self.width, now, theme: &self.setup.theme }
+        RowContext { width: self.width, now, theme: &self.setup.theme, time: self.time.as_deref() }
     }
 
     fn with_transcript(
@@ -196,7 +250,7 @@ impl ScreenState {
         now: Duration,
         work: impl FnOnce(&mut ShownTurn, RowContext<'_>, &mut Vec<StyledLine>),
     ) {
-        let at = RowContext { width: self.width, now, theme: &self.setup.theme };
+        let at = RowContext { width: self.width, now, theme: &self.setup.theme, time: self.time.as_deref() };
         work(&mut self.transcript, at, &mut self.finished);
     }
 
@@ -241,9 +295,19 @@ impl ScreenState {
         if more > 0 {
             line.spans.push(Span::styled(format!(" (+{more} lines)"), theme.dim));
         }
+        if let Some(time) = &self.time {
+            line.spans.push(Span::styled(format!("  {time}"), theme.dim));
+        }
         let (mark, indent) = ([Span::styled("● ", theme.accent)], [Span::raw("  ")]);
         let breaks = crate::glyphs::Breaks::Words;
-        self.finished.extend(crate::glyphs::wrap(&line, self.width, breaks, &mark, &indent));
+        if !first.is_empty() {
+            self.finished.extend(crate::glyphs::wrap(&line, self.width, breaks, &mark, &indent));
+        }
+        if !text.images.is_empty() {
+            let mut line = styled(attachment::describe(text.images.len()), theme.label);
+            line.spans.insert(0, Span::raw("  "));
+            self.finished.push(line);
+        }
         self.finished.push(Line::default());
     }
 
@@ -255,6 +319,17 @@ impl ScreenState {
             dialog.paste(text, now);
             return;
         }
+        if text.is_empty() {
+            // What terminals paste when the clipboard holds a picture.
+            effects.push(ScreenEffect::PasteImage);
+        } else if attachment::may_be_image_path(text) {
+            effects.push(ScreenEffect::FindImage(text.to_owned()));
+        } else {
+            self.insert_paste(text, effects);
+        }
+    }
+
+    fn insert_paste(&mut self, text: &str, effects: &mut Vec<ScreenEffect>) {
         self.input.search = None;
         self.input.editor.paste(text);
         self.input.edited(effects);
@@ -262,14 +337,15 @@ impl ScreenState {
 
     /// Sends what was typed.
     fn submit(&mut self, now: Duration, effects: &mut Vec<ScreenEffect>) {
-        let text = self.input.editor.edited();
-        if text.text.trim().is_empty() {
+        let mut text = self.input.editor.edited();
+        if text.text.trim().is_empty() && self.input.images.is_empty() {
             return;
         }
         self.input.editor.clear();
         self.input.close_menu();
-        if self.input.editor.history.add(text.text.trim_end()) {
-            effects.push(ScreenEffect::Remember(text.text.trim_end().to_owned()));
+        let typed = text.text.trim_end();
+        if !typed.is_empty() && self.input.editor.history.add(typed) {
+            effects.push(ScreenEffect::Remember(typed.to_owned()));
         }
         if is_command(&text.text) {
             let line = text.text.trim().to_owned();
@@ -278,18 +354,20 @@ impl ScreenState {
             effects.push(ScreenEffect::Operate(Operation::Command(line)));
             return;
         }
+        text.images = std::mem::take(&mut self.input.images);
         if self.running_since.is_none() {
             self.echo(&text);
             effects.push(ScreenEffect::Operate(Operation::Submit(text)));
             return;
         }
         match self.setup.busy_input {
-            BusyInputMode::Steer => {
+            // A remark is text; a message with pictures waits for its own turn.
+            BusyInputMode::Steer if text.images.is_empty() => {
                 self.set_hint("Sent to the running turn", now);
                 self.echo(&text);
                 effects.push(ScreenEffect::Operate(Operation::Steer(text)));
             }
-            BusyInputMode::Queue => {
+            BusyInputMode::Queue | BusyInputMode::Steer => {
                 self.queued.push(text.clone());
                 effects.push(ScreenEffect::Operate(Operation::Queue(text)));
             }

@@ -6,7 +6,8 @@ use ratatui_core::style::{Modifier, Style};
 use ratatui_core::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::ScreenState;
+use super::attachment::badges;
+use super::{OpenOutput, ScreenState};
 use crate::dialog::{InputVisibility, masked};
 use crate::editor::Editor;
 use crate::glyphs::{StyledLine, clean, clean_line, columns, cut, cut_text, styled, wrap_words};
@@ -52,6 +53,9 @@ impl ScreenState {
         if is_roomy {
             bottom.push(rule());
         }
+        if self.dialogs.is_empty() {
+            bottom.extend(badges(&self.input.images, self.width, theme));
+        }
         let cursor_row = bottom.len() + input.cursor.0;
         bottom.extend(input.rows);
         if is_roomy {
@@ -93,8 +97,8 @@ impl ScreenState {
                 theme.dim,
             ));
         }
-        if let Some(scroll) = self.output_scroll {
-            let panel = self.output_rows(scroll, room);
+        if let Some(open) = self.open_output {
+            let panel = self.output_rows(open, room);
             let keep = room.saturating_sub(panel.len()).min(rows.len());
             rows.drain(..rows.len() - keep);
             rows.extend(panel);
@@ -102,20 +106,24 @@ impl ScreenState {
         rows
     }
 
-    fn output_rows(&self, scroll: usize, room: usize) -> Vec<StyledLine> {
+    fn output_rows(&self, open: OpenOutput, room: usize) -> Vec<StyledLine> {
         let theme = &self.setup.theme;
-        let Some(output) = &self.transcript.last_output else { return Vec::new() };
+        let Some(output) = self.transcript.outputs.get(open.age) else { return Vec::new() };
         let text = clean(&output.text);
         let all: Vec<StyledLine> =
             text.lines().flat_map(|line| wrap_words(&styled(line, theme.text), self.width)).collect();
         let shown = room.saturating_sub(3).max(1);
-        let from = scroll.min(all.len().saturating_sub(shown));
+        let from = open.scroll.min(all.len().saturating_sub(shown));
         let title = cut_text(&output.title, self.width.saturating_sub(8));
         let mut rows = vec![titled_rule("─", &title, "", self.width, theme)];
         let count = all.len();
         rows.extend(all.into_iter().skip(from).take(shown));
         let last = (from + shown).min(count);
-        let note = format!("  lines {}–{last} of {count} · PgUp PgDn · Ctrl+O closes", from + 1);
+        let older = match self.transcript.outputs.len() - open.age - 1 {
+            0 => String::new(),
+            older => format!(" · Ctrl+O older ({older})"),
+        };
+        let note = format!("  lines {}–{last} of {count} · PgUp PgDn{older} · Esc closes", from + 1);
         rows.push(cut(&styled(note, theme.dim), self.width));
         rows
     }

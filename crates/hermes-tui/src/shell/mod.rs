@@ -8,6 +8,7 @@ mod terminal;
 
 use std::collections::HashMap;
 use std::io::{self, Stdout};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use painter::{Painter, ResizeBehavior};
 pub use terminal::restore_terminal;
 
-use self::terminal::{TerminalGuard, ask_background};
+use self::terminal::{TerminalAnswer, TerminalGuard};
 use crate::completion::CompletionSource;
 use crate::dialog::DialogId;
 use crate::editor::InputHistory;
@@ -29,6 +30,8 @@ use crate::handle::ScreenRequest;
 use crate::screen::{Operation, ScreenEffect, ScreenInput, ScreenState};
 use crate::theme::Background;
 
+/// The most keys that are taken before the next paint.
+const MAX_KEYS_PER_PAINT: usize = 512;
 /// The shortest time between two paints while events stream in.
 const FRAME_TIME: Duration = Duration::from_millis(16);
 
@@ -38,6 +41,15 @@ pub trait ExternalEditor: Send + Sync {
     fn edit(&self, text: String) -> hermes_types::BoxFuture<'_, Option<String>>;
 }
 
+/// Finds pictures for a message, outside the screen.
+pub trait ImageSource: Send + Sync {
+    /// Returns the picture whose path was pasted; nothing if the text is no path of a picture.
+    fn find(&self, pasted: &str) -> Option<PathBuf>;
+
+    /// Stores the picture in the clipboard and returns its path, or says why there is none.
+    fn clipboard(&self) -> hermes_types::BoxFuture<'static, Result<PathBuf, String>>;
+}
+
 /// The ports of the shell.
 #[derive(Clone)]
 pub(crate) struct ShellPorts {
@@ -45,37 +57,29 @@ pub(crate) struct ShellPorts {
     pub(crate) history: Option<Arc<dyn InputHistory>>,
     pub(crate) completion: Option<Arc<dyn CompletionSource>>,
     pub(crate) editor: Option<Arc<dyn ExternalEditor>>,
+    pub(crate) images: Option<Arc<dyn ImageSource>>,
+    /// The way back to the screen for what is found in the background.
+    pub(crate) requests: mpsc::WeakUnboundedSender<ScreenRequest>,
+    pub(crate) cancel: Cancel,
 }
 
 /// A terminal that was taken over and not yet used.
 pub(crate) struct OpenTerminal {
     guard: TerminalGuard,
     pub(crate) background: Option<Background>,
+    resize_behavior: ResizeBehavior,
     /// What was typed before the screen was there.
     pub(crate) typed: String,
     pub(crate) width: u16,
     pub(crate) height: u16,
 }
 
-/// Whether the terminal is asked for its background.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BackgroundQuery {
-    Ask,
-    Skip,
-}
-
 impl OpenTerminal {
-    pub(crate) fn take_over(clock: &dyn Clock, query: BackgroundQuery) -> io::Result<Self> {
+    pub(crate) fn take_over(clock: &dyn Clock) -> io::Result<Self> {
         let guard = TerminalGuard::take_over()?;
         let (width, height) = crossterm::terminal::size()?;
-        let (background, typed) = match query {
-            BackgroundQuery::Ask => {
-                let answer = ask_background(clock);
-                (answer.background, answer.typed)
-            }
-            BackgroundQuery::Skip => (None, String::new()),
-        };
-        Ok(Self { guard, background, typed, width, height })
+        let TerminalAnswer { background, resize_behavior, typed } = terminal::ask(clock);
+        Ok(Self { guard, background, resize_behavior, typed, width, height })
     }
 }
 
@@ -83,6 +87,8 @@ impl OpenTerminal {
 pub(crate) struct ScreenShell {
     state: ScreenState,
     painter: Painter<Stdout>,
+    /// The size that was painted for last.
+    size: (u16, u16),
     guard: TerminalGuard,
     ports: ShellPorts,
     keys: Option<EventStream>,
@@ -101,10 +107,12 @@ impl ScreenShell {
         requests: mpsc::UnboundedReceiver<ScreenRequest>,
         operations: mpsc::UnboundedSender<Operation>,
     ) -> Self {
-        let painter = Painter::new(io::stdout(), terminal.width, terminal.height, ResizeBehavior::Reflows);
+        let (width, height) = (terminal.width, terminal.height);
+        let painter = Painter::new(io::stdout(), width, height, terminal.resize_behavior);
         Self {
             state,
             painter,
+            size: (width, height),
             guard: terminal.guard,
             ports,
             keys: None,
@@ -139,7 +147,7 @@ impl ScreenShell {
             let wait = if needs_paint {
                 FRAME_TIME.saturating_sub(self.ports.clock.monotonic().saturating_sub(painted_at))
             } else {
-                self.state.next_tick()
+                self.state.next_tick(self.ports.clock.monotonic())
             };
             let next = tokio::select! {
                 biased;
@@ -150,8 +158,19 @@ impl ScreenShell {
             };
             match next {
                 NextInput::Terminal(None) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                // While a window is dragged, one size follows another: the last one is painted for.
+                NextInput::Terminal(Some(Ok(Event::Resize(..)))) => {
+                    (painted_at, needs_paint) = (self.ports.clock.monotonic(), true);
+                }
                 NextInput::Terminal(Some(event)) => {
                     self.terminal_event(event?).await?;
+                    // Keys that are already there are painted together: a fast typist, or a paste that is not marked.
+                    for _ in 0..MAX_KEYS_PER_PAINT {
+                        if self.keys.is_none() || self.is_closed || !crossterm::event::poll(Duration::ZERO)? {
+                            break;
+                        }
+                        self.terminal_event(crossterm::event::read()?).await?;
+                    }
                     // A key is answered at once.
                     self.paint()?;
                     (painted_at, needs_paint) = (self.ports.clock.monotonic(), false);
@@ -182,6 +201,15 @@ impl ScreenShell {
 
     fn paint(&mut self) -> io::Result<()> {
         let now = self.ports.clock.monotonic();
+        if !TerminalGuard::is_held() && !self.is_closed {
+            TerminalGuard::resume()?;
+            self.painter.invalidate();
+        }
+        // The size is asked for each time, because a row of an older width would be broken.
+        let size = crossterm::terminal::size()?;
+        if size != self.size {
+            self.resize(size, now);
+        }
         let finished = self.state.take_finished();
         self.painter.paint(&finished, &self.state.view(now))
     }
@@ -190,11 +218,8 @@ impl ScreenShell {
         let input = match event {
             Event::Key(key) => ScreenInput::Key(key),
             Event::Paste(text) => ScreenInput::Paste(text),
-            Event::Resize(width, height) => {
-                self.painter.resize(width, height);
-                ScreenInput::Resize { width, height }
-            }
-            Event::FocusGained | Event::FocusLost | Event::Mouse(_) => return Ok(()),
+            // The size is looked at before each paint.
+            Event::Resize(..) | Event::FocusGained | Event::FocusLost | Event::Mouse(_) => return Ok(()),
         };
         self.update(input).await
     }
@@ -267,6 +292,11 @@ impl ScreenShell {
                 }
             }
             ScreenEffect::Edit(text) => return self.edit(text).await,
+            ScreenEffect::FindImage(text) => {
+                let image = self.ports.images.as_ref().and_then(|images| images.find(&text));
+                return self.update(ScreenInput::ImageFound { text, image }).await;
+            }
+            ScreenEffect::PasteImage => self.paste_image(),
             ScreenEffect::Suspend => return self.suspend(),
             ScreenEffect::Repaint => self.painter.invalidate(),
             ScreenEffect::ClearTerminal => self.painter.clear_terminal()?,
@@ -274,6 +304,22 @@ impl ScreenShell {
             ScreenEffect::Copy(text) => self.painter.write_sequence(&clipboard_sequence(&text))?,
         }
         Ok(())
+    }
+
+    /// Looks for a picture in the clipboard, in the background, because another program has to be asked.
+    fn paste_image(&self) {
+        let Some(images) = &self.ports.images else { return };
+        let (looking, requests) = (images.clipboard(), self.ports.requests.clone());
+        drop(hermes_task::spawn_named("clipboard", &self.ports.cancel, async move {
+            let input = match looking.await {
+                Ok(image) => ScreenInput::Attach(image),
+                Err(reason) => ScreenInput::Hint(reason),
+            };
+            if let Some(requests) = requests.upgrade() {
+                // The screen has ended when nobody receives this.
+                let _ = requests.send(ScreenRequest::Input(Box::new(input)));
+            }
+        }));
     }
 
     async fn edit(&mut self, text: String) -> io::Result<()> {
@@ -302,12 +348,14 @@ impl ScreenShell {
         TerminalGuard::resume()?;
         self.keys = Some(EventStream::new());
         self.painter.restart();
-        let (width, height) = crossterm::terminal::size()?;
+        Ok(())
+    }
+
+    fn resize(&mut self, (width, height): (u16, u16), now: Duration) {
+        self.size = (width, height);
         self.painter.resize(width, height);
         // Nothing follows from a size.
-        let now = self.ports.clock.monotonic();
         drop(self.state.update(ScreenInput::Resize { width, height }, now));
-        Ok(())
     }
 }
 

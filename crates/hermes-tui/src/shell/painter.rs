@@ -2,7 +2,8 @@
 //!
 //! Moves the cursor only relative to the block, so it needs to know neither where on the screen the block is nor what is above
 //! it, and uses no scrolling region, so that every terminal keeps the finished rows in its scrollback. Invariants: each row of
-//! the block takes one row of the terminal; after a paint the cursor is in the block, in a row the painter knows.
+//! the block takes one row of the terminal; after a paint the cursor is in the block, in a row the painter knows; a row that
+//! becomes shorter is erased as a whole first, because multiplexers count blanks that were erased singly when they reflow.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -16,7 +17,7 @@ const BEGIN_UPDATE: &str = "\u{1b}[?2026h";
 const END_UPDATE: &str = "\u{1b}[?2026l";
 const HIDE_CURSOR: &str = "\u{1b}[?25l";
 const SHOW_CURSOR: &str = "\u{1b}[?25h";
-const ERASE_LINE_END: &str = "\u{1b}[K";
+const ERASE_LINE: &str = "\u{1b}[2K";
 const ERASE_BELOW: &str = "\u{1b}[J";
 
 const CLEAR_TERMINAL: &str = "\u{1b}[2J\u{1b}[H";
@@ -40,6 +41,8 @@ pub struct Painter<W> {
     rows: Vec<StyledLine>,
     /// Row and column of the cursor in the block.
     cursor: (usize, usize),
+    /// The rows of the terminal between the top of the block and the cursor: more than rows of the block after a resize.
+    rows_above: usize,
     cursor_is_shown: bool,
     /// True when the terminal may show something else than `rows`.
     is_stale: bool,
@@ -54,6 +57,7 @@ impl<W: Write> Painter<W> {
             resize_behavior,
             rows: Vec::new(),
             cursor: (0, 0),
+            rows_above: 0,
             cursor_is_shown: true,
             is_stale: true,
         }
@@ -67,12 +71,15 @@ impl<W: Write> Painter<W> {
     /// Notes the new size. The rows above the cursor may take more rows of the terminal than before.
     pub fn resize(&mut self, width: u16, height: u16) {
         let (width, height) = (usize::from(width.max(1)), usize::from(height.max(1)));
-        if self.resize_behavior == ResizeBehavior::Reflows && width != self.width {
+        if (width, height) == (self.width, self.height) {
+            return;
+        }
+        if self.resize_behavior == ResizeBehavior::Reflows {
             let taken = |row: &StyledLine| painted_columns(row).div_ceil(width).max(1);
             let above: usize = self.rows.iter().take(self.cursor.0).map(taken).sum();
-            self.cursor.0 = above + self.cursor.1 / width;
+            self.rows_above = above + self.cursor.1 / width;
         }
-        self.cursor.0 = self.cursor.0.min(height - 1);
+        self.rows_above = self.rows_above.min(height - 1);
         (self.width, self.height) = (width, height);
         self.is_stale = true;
     }
@@ -86,6 +93,7 @@ impl<W: Write> Painter<W> {
     pub fn restart(&mut self) {
         self.rows.clear();
         self.cursor = (0, 0);
+        self.rows_above = 0;
         self.is_stale = true;
     }
 
@@ -97,7 +105,7 @@ impl<W: Write> Painter<W> {
         if same_rows && same_cursor {
             return Ok(());
         }
-        let mut pen = Pen { text: String::with_capacity(256), at: self.cursor.0, style: Style::new() };
+        let mut pen = Pen { text: String::with_capacity(256), at: self.rows_above, style: Style::new() };
         if !same_rows {
             pen.text.push_str(BEGIN_UPDATE);
             pen.text.push_str(HIDE_CURSOR);
@@ -119,6 +127,7 @@ impl<W: Write> Painter<W> {
         if !same_rows {
             pen.text.push_str(END_UPDATE);
         }
+        self.rows_above = pen.at;
         self.cursor = (pen.at, shown.map_or(0, |(_, column)| column));
         self.cursor_is_shown = shown.is_some();
         self.rows.clone_from(&frame.rows);
@@ -129,7 +138,7 @@ impl<W: Write> Painter<W> {
 
     /// Removes the block and leaves the cursor where it began.
     pub fn clear(&mut self) -> io::Result<()> {
-        let mut pen = Pen { text: String::new(), at: self.cursor.0, style: Style::new() };
+        let mut pen = Pen { text: String::new(), at: self.rows_above, style: Style::new() };
         pen.go_to(0, 0);
         pen.text.push_str(ERASE_BELOW);
         pen.text.push_str(SHOW_CURSOR);
@@ -157,8 +166,10 @@ impl<W: Write> Painter<W> {
         if self.is_stale {
             pen.text.push_str(ERASE_BELOW);
         }
+        // What stands in each row now.
+        let mut old = self.rows.iter().filter(|_| !self.is_stale).map(painted_columns);
         for row in finished {
-            self.whole_row(pen, row);
+            write_row(pen, &glyphs(row), old.next().unwrap_or(0));
             pen.text.push_str("\r\n");
         }
         // From here on rows are counted from the top of the new block.
@@ -167,23 +178,12 @@ impl<W: Write> Painter<W> {
             if at > 0 {
                 pen.next_row();
             }
+            let mut replaced = old.next().unwrap_or(0);
             if at + 1 == frame.rows.len() {
                 pen.text.push_str(ERASE_BELOW);
+                replaced = 0;
             }
-            self.whole_row(pen, row);
-        }
-    }
-
-    fn whole_row(&self, pen: &mut Pen, row: &StyledLine) {
-        let row = glyphs(row);
-        let used: usize = row.iter().map(|glyph| glyph.columns).sum();
-        // In the last column, erasing to the end of the line would erase the last character.
-        if used >= self.width {
-            pen.text.push_str(ERASE_LINE_END);
-        }
-        pen.write(&row, 0);
-        if used < self.width {
-            pen.text.push_str(ERASE_LINE_END);
+            write_row(pen, &glyphs(row), replaced);
         }
     }
 
@@ -191,11 +191,11 @@ impl<W: Write> Painter<W> {
         for (at, row) in frame.rows.iter().enumerate() {
             match self.rows.get(at) {
                 Some(old) if old == row => {}
-                Some(old) => self.paint_row_change(pen, at, old, row),
+                Some(old) => paint_row_change(pen, at, &glyphs(old), &glyphs(row)),
                 None => {
                     pen.go_to(at.saturating_sub(1), 0);
                     pen.next_row();
-                    self.whole_row(pen, row);
+                    write_row(pen, &glyphs(row), 0);
                 }
             }
         }
@@ -207,44 +207,47 @@ impl<W: Write> Painter<W> {
             }
         }
     }
+}
 
-    /// Writes what differs between two rows: from the first change to the last one.
-    fn paint_row_change(&self, pen: &mut Pen, at: usize, old: &StyledLine, new: &StyledLine) {
-        let (old, new) = (glyphs(old), glyphs(new));
-        // Where the characters of such a row are is not known for certain, so the row is drawn as a whole.
-        if old.iter().chain(&new).any(Glyph::is_disputed) {
-            pen.go_to(at, 0);
-            pen.text.push_str(ERASE_LINE_END);
-            pen.write(&new, 0);
-            return;
-        }
-        let same = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
-        let (old, new, before) = (&old[same..], &new[same..], &new[..same]);
-        let column: usize = before.iter().map(|glyph| glyph.columns).sum();
-        let width = |row: &[Glyph]| row.iter().map(|glyph| glyph.columns).sum::<usize>();
-        let tail = if width(old) == width(new) {
-            old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count()
-        } else {
-            0
-        };
-        let changed = &new[..new.len() - tail];
-        if changed.is_empty() && width(old) <= width(new) {
-            return;
-        }
-        pen.go_to(at, column);
-        if width(old) > width(new) && column + width(new) >= self.width {
-            pen.text.push_str(ERASE_LINE_END);
-        }
-        pen.write(changed, column);
-        if width(old) > width(new) && column + width(new) < self.width {
-            pen.text.push_str(ERASE_LINE_END);
-        }
+/// Writes a row from its beginning, in place of one that takes `replaced` columns.
+fn write_row(pen: &mut Pen, row: &[Glyph], replaced: usize) {
+    if replaced > count_columns(row) {
+        pen.text.push_str(ERASE_LINE);
     }
+    pen.write(row, 0);
+}
+
+/// Writes what differs between two rows: from the first change to the last one.
+fn paint_row_change(pen: &mut Pen, at: usize, old: &[Glyph], new: &[Glyph]) {
+    // Where the characters of such a row are is not known for certain, so the row is drawn as a whole.
+    let is_disputed = old.iter().chain(new).any(Glyph::is_disputed);
+    if is_disputed || count_columns(old) > count_columns(new) {
+        pen.go_to(at, 0);
+        write_row(pen, new, usize::MAX);
+        return;
+    }
+    let same = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+    let (old, new, before) = (&old[same..], &new[same..], &new[..same]);
+    let tail = if count_columns(old) == count_columns(new) {
+        old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count()
+    } else {
+        0
+    };
+    let changed = &new[..new.len() - tail];
+    if !changed.is_empty() {
+        let column = count_columns(before);
+        pen.go_to(at, column);
+        pen.write(changed, column);
+    }
+}
+
+fn count_columns(row: &[Glyph]) -> usize {
+    row.iter().map(|glyph| glyph.columns).sum()
 }
 
 /// Returns the columns of a row that a terminal keeps: trailing blanks without a background were never written.
 fn painted_columns(row: &StyledLine) -> usize {
-    glyphs(row).iter().map(|glyph| glyph.columns).sum()
+    count_columns(&glyphs(row))
 }
 
 /// Control sequences being written, and the row of the block they are in.

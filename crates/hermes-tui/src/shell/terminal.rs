@@ -11,15 +11,16 @@ use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use hermes_types::Clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::painter::ResizeBehavior;
 use crate::theme::{Background, background_of_answer};
 
-/// Marks pastes.
-const TAKE_OVER: &str = "\u{1b}[?2004h";
-/// Ends an unfinished update, shows the cursor, plain text, no marks around pastes.
-const GIVE_BACK: &str = "\u{1b}[?2026l\u{1b}[0m\u{1b}[?2004l\u{1b}[?25h";
-/// Asks for the background colour, and then what every terminal answers, so that a terminal without an answer to the first
-/// question is noticed at once.
-const ASK_BACKGROUND: &str = "\u{1b}]11;?\u{7}\u{1b}[c";
+/// Marks pastes, and does not break rows: a row that is too long, because the window just became narrower, would move the cursor.
+const TAKE_OVER: &str = "\u{1b}[?2004h\u{1b}[?7l";
+/// Ends an unfinished update, shows the cursor, plain text, breaks rows, no marks around pastes.
+const GIVE_BACK: &str = "\u{1b}[?2026l\u{1b}[0m\u{1b}[?7h\u{1b}[?2004l\u{1b}[?25h";
+/// Asks for the background colour and for the kind of terminal, and then what every terminal answers, so that a terminal without
+/// an answer to the first questions is noticed at once.
+const QUESTIONS: &str = "\u{1b}]11;?\u{7}\u{1b}[>c\u{1b}[c";
 const ANSWER_LIMIT: Duration = Duration::from_millis(150);
 
 static IS_TAKEN_OVER: AtomicBool = AtomicBool::new(false);
@@ -56,6 +57,11 @@ impl TerminalGuard {
         Ok(guard)
     }
 
+    /// Tells whether the screen has the terminal. It has not after a panic that something else caught.
+    pub(super) fn is_held() -> bool {
+        IS_TAKEN_OVER.load(Ordering::SeqCst)
+    }
+
     /// Takes the terminal over again after it was given to another program.
     pub(super) fn resume() -> io::Result<()> {
         enable_raw_mode()?;
@@ -79,13 +85,14 @@ fn write_out(text: &str) -> io::Result<()> {
 /// What the terminal answered, and what a person typed meanwhile.
 pub(super) struct TerminalAnswer {
     pub(super) background: Option<Background>,
+    pub(super) resize_behavior: ResizeBehavior,
     pub(super) typed: String,
 }
 
-/// Asks the terminal for its background. Waits a bounded time; nobody else may read the input meanwhile.
-pub(super) fn ask_background(clock: &dyn Clock) -> TerminalAnswer {
+/// Asks the terminal what it is like. Waits a bounded time; nobody else may read the input meanwhile.
+pub(super) fn ask(clock: &dyn Clock) -> TerminalAnswer {
     let mut bytes = Vec::new();
-    if write_out(ASK_BACKGROUND).is_ok() {
+    if write_out(QUESTIONS).is_ok() {
         let until = clock.monotonic() + ANSWER_LIMIT;
         loop {
             let left = until.saturating_sub(clock.monotonic());
@@ -95,7 +102,18 @@ pub(super) fn ask_background(clock: &dyn Clock) -> TerminalAnswer {
         }
     }
     let text = String::from_utf8_lossy(&bytes);
-    TerminalAnswer { background: background_of_answer(&text), typed: typed_in(&text) }
+    TerminalAnswer {
+        background: background_of_answer(&text),
+        resize_behavior: resize_behavior(&text),
+        typed: typed_in(&text),
+    }
+}
+
+/// Tells from a terminal's answer what it does with rows that are too long after its width shrank.
+fn resize_behavior(answer: &str) -> ResizeBehavior {
+    // The kinds are 41, xterm, and 83, GNU screen. All others in use reflow.
+    let cuts = ["\u{1b}[>41;", "\u{1b}[>83;"].iter().any(|kind| answer.contains(kind));
+    if cuts { ResizeBehavior::Cuts } else { ResizeBehavior::Reflows }
 }
 
 /// Reads what is there within the time; false when nothing came.
@@ -147,11 +165,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn terminals_that_do_not_reflow_are_known() {
+        for (answer, behavior) in [
+            ("\u{1b}[>41;390;0c\u{1b}[?64;1c", ResizeBehavior::Cuts),
+            ("\u{1b}[>83;40900;0c", ResizeBehavior::Cuts),
+            ("\u{1b}[>84;0;0c", ResizeBehavior::Reflows),
+            ("\u{1b}[>1;4000;19c\u{1b}[?62c", ResizeBehavior::Reflows),
+            ("", ResizeBehavior::Reflows),
+        ] {
+            assert_eq!(resize_behavior(answer), behavior, "{answer:?}");
+        }
+    }
+
+    #[test]
     fn what_is_typed_around_the_answers_is_kept() {
         for (text, typed) in [
             ("\u{1b}]11;rgb:0/0/0\u{7}\u{1b}[?62;4c", ""),
             ("he\u{1b}]11;rgb:0/0/0\u{1b}\\\u{1b}[?62cllo", "hello"),
             ("\u{1b}[Ahi\r", "hi"),
+            ("a\u{1b}[>41;390;0cb", "ab"),
             ("\u{1b}]11;rgb:", ""),
         ] {
             assert_eq!(typed_in(text), typed, "{text:?}");

@@ -3,23 +3,31 @@
 //! Turns events into rows for the scrollback and rows for the block below it. Invariant: a row in the scrollback is never
 //! repeated and never changes.
 
+mod agent_tree;
 mod diff;
+mod outputs;
 mod tool_feed;
 
 use std::time::Duration;
 
-use hermes_types::{CallId, Delta, OutcomeStatus, ToolDescriptor, ToolDisplay, TurnEvent, TurnNoticeKind};
+use hermes_types::{
+    CallId, Delta, OutcomeStatus, PreviewKind, ToolDescriptor, ToolDisplay, TurnEvent, TurnNoticeKind,
+};
 use ratatui_core::text::{Line, Span};
 
 pub use tool_feed::ToolFeedMode;
 
+use self::agent_tree::AgentTree;
 use self::diff::render_diff;
+use self::outputs::{CallOutput, KeptOutputs};
 use self::tool_feed::{call_row, diff_of, readable_result, seconds, suffix, verbose_end, verbose_start};
-use crate::glyphs::{StyledLine, clean, clean_line, cut, styled, wrap_words};
+use crate::glyphs::{StyledLine, clean, clean_line, cut, cut_text, cut_text_front, styled, wrap_words};
 use crate::markdown::{MarkdownStream, StreamStep};
 use crate::status::{spinner, titled_rule};
 use crate::theme::Theme;
 
+/// Reasoning that is hidden and took less leaves no line.
+const FOLDED_REASONING: Duration = Duration::from_secs(1);
 const MAX_REASONING_LINES: usize = 10;
 const LIVE_REASONING_ROWS: usize = 3;
 const PANEL_COLUMNS: usize = 40;
@@ -34,28 +42,15 @@ struct LiveCall {
     began: Duration,
 }
 
-/// A subagent in progress.
-#[derive(Debug, Clone)]
-struct LiveChild {
-    label: String,
-    current: String,
-    calls: usize,
-    began: Duration,
-}
-
-/// The output of the last call, which can be shown whole.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct CallOutput {
-    pub(crate) title: String,
-    pub(crate) text: String,
-}
-
 /// What of a turn is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TranscriptOptions {
     pub tool_feed: ToolFeedMode,
     pub reasoning: ReasoningDisplay,
     pub diffs: DiffDisplay,
+    pub markdown: MarkdownDisplay,
+    /// The most columns of what a call is about.
+    pub preview_columns: Option<usize>,
 }
 
 /// Whether the reasoning of a model is shown.
@@ -74,6 +69,18 @@ pub enum DiffDisplay {
     Inline,
 }
 
+/// What happens to the Markdown of answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MarkdownDisplay {
+    /// It becomes styles, tables and lists.
+    #[default]
+    Rendered,
+    /// The same, without styles.
+    Stripped,
+    /// The text is shown as the model wrote it.
+    Raw,
+}
+
 /// What a turn does until the first words come.
 pub(crate) const THINKING: &str = "thinking";
 
@@ -90,11 +97,15 @@ pub(crate) struct ShownTurn {
     segments: Vec<String>,
     reasoning: String,
     running: Vec<LiveCall>,
-    children: Vec<LiveChild>,
+    children: AgentTree,
+    /// Prompts in the background, which outlive turns.
+    background: AgentTree,
     last_tool: String,
     calls: usize,
     activity: String,
-    pub(crate) last_output: Option<CallOutput>,
+    /// When the reasoning that is being received began.
+    reasoning_since: Option<Duration>,
+    pub(crate) outputs: KeptOutputs,
 }
 
 /// Where and how rows are made.
@@ -103,6 +114,8 @@ pub(crate) struct RowContext<'a> {
     pub(crate) width: usize,
     pub(crate) now: Duration,
     pub(crate) theme: &'a Theme,
+    /// The time of day, if times are shown.
+    pub(crate) time: Option<&'a str>,
 }
 
 impl ShownTurn {
@@ -115,11 +128,13 @@ impl ShownTurn {
             segments: Vec::new(),
             reasoning: String::new(),
             running: Vec::new(),
-            children: Vec::new(),
+            children: AgentTree::default(),
+            background: AgentTree::default(),
             last_tool: String::new(),
             calls: 0,
             activity: String::new(),
-            last_output: None,
+            reasoning_since: None,
+            outputs: KeptOutputs::default(),
         }
     }
 
@@ -129,8 +144,14 @@ impl ShownTurn {
             TurnEvent::TurnStarted { .. } => self.begin(),
             TurnEvent::Delta(delta) => self.delta(delta, at, rows),
             TurnEvent::SegmentEnded => self.end_segment(at, rows),
-            TurnEvent::ToolStarted { id, name, preview, arguments, mut display } => {
+            TurnEvent::ToolStarted { id, name, mut preview, arguments, mut display } => {
                 self.end_segment(at, rows);
+                if let Some(most) = self.options.preview_columns {
+                    preview = match display.preview_kind {
+                        PreviewKind::Text => cut_text(&clean_line(&preview), most),
+                        PreviewKind::Path => cut_text_front(&clean_line(&preview), most),
+                    };
+                }
                 if let Some(emoji) = at.theme.tool_emojis.get(&name) {
                     display.icon.clone_from(emoji);
                 }
@@ -161,13 +182,37 @@ impl ShownTurn {
                     ));
                 }
             }
-            TurnEvent::Child { label, event } => self.child(&label, *event, at, rows),
+            TurnEvent::Child { label, event } => self.children.event(&label, *event, at, rows),
             TurnEvent::TurnEnded { .. } => self.end(at, rows),
             TurnEvent::Step { .. } | TurnEvent::Spent { .. } => {}
         }
     }
 
+    /// Takes an event of a prompt in the background.
+    pub(crate) fn background_event(
+        &mut self,
+        label: &str,
+        event: TurnEvent,
+        at: RowContext<'_>,
+        rows: &mut Vec<StyledLine>,
+    ) {
+        self.background.event(label, event, at, rows);
+    }
+
+    /// Tells whether an agent works besides the conversation.
+    pub(crate) fn has_agents(&self) -> bool {
+        !self.children.is_empty() || !self.background.is_empty()
+    }
+
+    /// Draws all agents that work besides the conversation.
+    pub(crate) fn agent_rows(&self, at: RowContext<'_>) -> Vec<StyledLine> {
+        let mut rows = self.children.all_rows(at);
+        rows.extend(self.background.all_rows(at));
+        rows
+    }
+
     fn begin(&mut self) {
+        self.answer.set_raw(self.options.markdown == MarkdownDisplay::Raw);
         self.is_after_feed = false;
         self.segments.clear();
         self.running.clear();
@@ -208,6 +253,7 @@ impl ShownTurn {
                     rows.push(Line::default());
                 }
                 let finished = self.answer.take_finished(at.width, at.theme);
+                let finished = self.as_wanted(finished, at);
                 self.show_answer(finished, at, rows);
             }
             Delta::Restart => {
@@ -215,6 +261,7 @@ impl ShownTurn {
                 self.reasoning.clear();
             }
             Delta::Reasoning(text) => {
+                self.reasoning_since.get_or_insert(at.now);
                 self.reasoning.push_str(&text);
                 "thinking".clone_into(&mut self.activity);
             }
@@ -226,13 +273,21 @@ impl ShownTurn {
         }
     }
 
+    /// Takes the styles out of an answer that is shown without its markup.
+    fn as_wanted(&self, mut rows: Vec<StyledLine>, at: RowContext<'_>) -> Vec<StyledLine> {
+        if self.options.markdown == MarkdownDisplay::Stripped {
+            rows.iter_mut().flat_map(|row| &mut row.spans).for_each(|span| span.style = at.theme.text);
+        }
+        rows
+    }
+
     fn show_answer(&mut self, finished: Vec<StyledLine>, at: RowContext<'_>, rows: &mut Vec<StyledLine>) {
         if finished.is_empty() {
             return;
         }
         if !std::mem::replace(&mut self.is_headed, true) {
             rows.extend(std::mem::take(&mut self.is_after_feed).then(Line::default));
-            rows.push(answer_head(at));
+            rows.push(answer_head("", at));
         }
         rows.extend(finished);
     }
@@ -242,22 +297,50 @@ impl ShownTurn {
         self.end_reasoning(at, rows);
         let source = self.answer.source();
         let finished = self.answer.finish(at.width, at.theme);
+        let finished = self.as_wanted(finished, at);
         self.show_answer(finished, at, rows);
         if !source.trim().is_empty() {
             self.segments.push(source);
         }
         if std::mem::take(&mut self.is_headed) {
             self.is_after_feed = true;
-            rows.push(styled(format!("╰{}╯", "─".repeat(panel_columns(at) - 2)), at.theme.border));
+            rows.push(answer_foot(at));
         }
+    }
+
+    /// Shows an answer that is not the turn's, whole.
+    pub(crate) fn show_other_answer(
+        &self,
+        remark: &str,
+        text: &str,
+        at: RowContext<'_>,
+        rows: &mut Vec<StyledLine>,
+    ) {
+        let mut answer = MarkdownStream::default();
+        answer.set_raw(self.options.markdown == MarkdownDisplay::Raw);
+        answer.push(text.trim());
+        rows.push(answer_head(remark, at));
+        rows.extend(self.as_wanted(answer.finish(at.width, at.theme), at));
+        rows.push(answer_foot(at));
     }
 
     fn end_reasoning(&mut self, at: RowContext<'_>, rows: &mut Vec<StyledLine>) {
         let text = std::mem::take(&mut self.reasoning);
-        if self.options.reasoning == ReasoningDisplay::Hidden || text.trim().is_empty() {
+        let took = at.now.saturating_sub(self.reasoning_since.take().unwrap_or(at.now));
+        if text.trim().is_empty() {
             return;
         }
         let text = clean(text.trim());
+        if self.options.reasoning == ReasoningDisplay::Hidden {
+            self.outputs.push(CallOutput { title: "reasoning".to_owned(), text });
+            if self.options.tool_feed != ToolFeedMode::Off && took >= FOLDED_REASONING {
+                let prefix = &at.theme.tool_prefix;
+                let row = format!("  {prefix} 💭 thought   {}  Ctrl+O shows it", seconds(took));
+                rows.push(cut(&styled(row, at.theme.dim), at.width));
+                self.is_after_feed = true;
+            }
+            return;
+        }
         let lines: Vec<&str> = text.lines().collect();
         rows.push(styled("┌─ Reasoning", at.theme.dim));
         for line in lines.iter().take(MAX_REASONING_LINES) {
@@ -291,7 +374,7 @@ impl ShownTurn {
         let took = at.now.saturating_sub(call.began);
         let suffix = suffix(name, status, result);
         let title = format!("{} {}", call.display.verb, clean_line(&call.preview));
-        self.last_output = Some(CallOutput { title, text: readable_result(result) });
+        self.outputs.push(CallOutput { title, text: readable_result(result) });
         let repeats = std::mem::replace(&mut self.last_tool, name.to_owned()) == name;
         self.is_after_feed |= self.options.tool_feed != ToolFeedMode::Off;
         match self.options.tool_feed {
@@ -319,49 +402,6 @@ impl ShownTurn {
         }
     }
 
-    fn child(&mut self, label: &str, event: TurnEvent, at: RowContext<'_>, rows: &mut Vec<StyledLine>) {
-        if let TurnEvent::Child { label: inner, event } = event {
-            return self.child(&format!("{label} › {inner}"), *event, at, rows);
-        }
-        let index = if let Some(index) = self.children.iter().position(|child| child.label == label) {
-            index
-        } else {
-            let label = label.to_owned();
-            self.children.push(LiveChild { label, current: "starting".into(), calls: 0, began: at.now });
-            self.children.len() - 1
-        };
-        let Some(child) = self.children.get_mut(index) else { return };
-        match event {
-            TurnEvent::ToolStarted { display, preview, .. } => {
-                child.calls += 1;
-                child.current = format!(
-                    "{} {} {}",
-                    clean_line(&display.icon),
-                    clean_line(&display.verb),
-                    clean_line(&preview)
-                );
-            }
-            TurnEvent::ToolEnded { .. } => "thinking".clone_into(&mut child.current),
-            TurnEvent::Delta(Delta::Text(_)) => "writing".clone_into(&mut child.current),
-            TurnEvent::Notice { text, .. } | TurnEvent::Delta(Delta::Status(text)) => {
-                child.current = clean_line(&text);
-            }
-            TurnEvent::TurnEnded { .. } => {
-                let took = seconds(at.now.saturating_sub(child.began));
-                let calls = child.calls;
-                let text = format!("  └─ [{}] done · {calls} tool calls · {took}", clean_line(label));
-                self.children.remove(index);
-                rows.push(cut(&styled(text, at.theme.dim), at.width));
-            }
-            TurnEvent::TurnStarted { .. }
-            | TurnEvent::Step { .. }
-            | TurnEvent::Delta(Delta::Reasoning(_) | Delta::Restart | Delta::ToolStarted { .. })
-            | TurnEvent::SegmentEnded
-            | TurnEvent::Spent { .. }
-            | TurnEvent::Child { .. } => {}
-        }
-    }
-
     /// Renders what is not final: the rest of the answer, reasoning, running calls, subagents. The last rows matter most.
     pub(crate) fn live_rows(&self, at: RowContext<'_>) -> Vec<StyledLine> {
         let mut rows = Vec::new();
@@ -372,10 +412,10 @@ impl ShownTurn {
             let from = all.len().saturating_sub(LIVE_REASONING_ROWS);
             rows.extend(all.into_iter().skip(from));
         }
-        let rest = self.answer.rest(at.width, at.theme);
+        let rest = self.as_wanted(self.answer.rest(at.width, at.theme), at);
         if !rest.is_empty() && !self.is_headed {
             rows.extend(self.is_after_feed.then(Line::default));
-            rows.push(answer_head(at));
+            rows.push(answer_head("", at));
         }
         rows.extend(rest);
         for call in &self.running {
@@ -383,16 +423,8 @@ impl ShownTurn {
             let took = seconds(at.now.saturating_sub(call.began));
             rows.push(call_row(lead, &call.display, &call.preview, &took, "", at.width, at.theme));
         }
-        for (number, child) in self.children.iter().enumerate() {
-            let branch = if number + 1 == self.children.len() { "└─" } else { "├─" };
-            let line = Line::from(vec![
-                Span::styled(format!("  {branch} "), at.theme.dim),
-                Span::styled(format!("[{}] ", clean_line(&child.label)), at.theme.label),
-                Span::styled(clean_line(&child.current), at.theme.text),
-                Span::styled(format!("  {}", seconds(at.now.saturating_sub(child.began))), at.theme.dim),
-            ]);
-            rows.push(cut(&line, at.width));
-        }
+        rows.extend(self.children.rows(at));
+        rows.extend(self.background.rows(at));
         rows
     }
 
@@ -416,8 +448,16 @@ fn panel_columns(at: RowContext<'_>) -> usize {
     at.width.clamp(4, PANEL_COLUMNS)
 }
 
-fn answer_head(at: RowContext<'_>) -> StyledLine {
-    titled_rule("╭", at.theme.response_label.trim(), "╮", panel_columns(at), at.theme)
+/// Draws the top of an answer's panel. An answer of a prompt in the background has a remark that says so.
+fn answer_head(remark: &str, at: RowContext<'_>) -> StyledLine {
+    let label = at.theme.response_label.trim();
+    let blank = if remark.is_empty() { "" } else { " " };
+    let time = at.time.map_or_else(String::new, |time| format!(" · {time}"));
+    titled_rule("╭", &format!("{label}{blank}{remark}{time}"), "╮", panel_columns(at), at.theme)
+}
+
+fn answer_foot(at: RowContext<'_>) -> StyledLine {
+    styled(format!("╰{}╯", "─".repeat(panel_columns(at) - 2)), at.theme.border)
 }
 
 fn reasoning_rows(line: &str, at: RowContext<'_>) -> Vec<StyledLine> {

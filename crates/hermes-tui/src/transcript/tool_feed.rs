@@ -81,6 +81,7 @@ pub(crate) fn suffix(tool: &str, status: OutcomeStatus, result: &str) -> String 
     };
     match status {
         OutcomeStatus::Cancelled => " [cancelled]".to_owned(),
+        _ if tool == "memory" && result.contains("would exceed the limit") => " [full]".to_owned(),
         _ if tool == "terminal" && exit_code().is_some() => {
             format!(" [exit {}]", exit_code().unwrap_or_default())
         }

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod attachments;
+mod crash;
 mod dialogs;
 mod editing;
 mod painting;

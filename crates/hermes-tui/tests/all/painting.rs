@@ -81,3 +81,50 @@ fn wide_characters_keep_their_places() {
     terminal.keys("<C-a><Del>");
     assert!(terminal.screen().contains("❯ 本語日本語日本語日\n  本語x"), "{}", terminal.screen());
 }
+
+#[test]
+fn a_row_made_for_a_wider_terminal_is_not_cut() {
+    let mut state = hermes_tui::ScreenState::new(crate::terminal::setup(80, 24));
+    let text = "word ".repeat(15);
+    state.update(ScreenInput::Print(text.clone()), std::time::Duration::ZERO);
+    state.update(ScreenInput::Resize { width: 30, height: 24 }, std::time::Duration::ZERO);
+    let rows = state.take_finished();
+    let shown: String = rows.iter().flat_map(|row| &row.spans).map(|span| span.content.as_ref()).collect();
+    assert_eq!(shown.matches("word").count(), 15, "{shown}");
+}
+
+#[test]
+fn a_row_that_becomes_shorter_leaves_no_blanks_behind() {
+    // tmux counts cells that were erased one by one when it reflows a row.
+    let mut painter = hermes_tui::Painter::new(Vec::new(), 80, 24, hermes_tui::ResizeBehavior::Reflows);
+    let row = |text: &str| hermes_tui::StyledLine::from(text.to_owned());
+    let frame = |first: &str| ScreenFrame { rows: vec![row(first), row("last")], cursor: Some((1, 0)) };
+    painter.paint(&[], &frame(&"x".repeat(80))).unwrap();
+    for (finished, next) in [(None, "short"), (Some(row("done")), "other")] {
+        painter.output_mut().clear();
+        painter.paint(finished.as_slice(), &frame(next)).unwrap();
+        let written = String::from_utf8(painter.output_mut().clone()).unwrap();
+        assert!(!written.contains("\u{1b}[K"), "{written:?}");
+        let is_erased = written.contains("\u{1b}[2K") || written.contains("\u{1b}[J");
+        assert!(is_erased, "{written:?}");
+        painter.paint(&[], &frame(&"x".repeat(80))).unwrap();
+    }
+}
+
+#[test]
+fn sizes_that_follow_each_other_count_once() {
+    let row = |text: String| hermes_tui::StyledLine::from(text);
+    let frame = ScreenFrame {
+        rows: vec![row("a".repeat(10)), row("b".repeat(30)), row("c".repeat(10))],
+        cursor: Some((2, 3)),
+    };
+    let mut painter = hermes_tui::Painter::new(Vec::new(), 40, 20, hermes_tui::ResizeBehavior::Reflows);
+    painter.paint(&[], &frame).unwrap();
+    painter.output_mut().clear();
+    for (width, height) in [(20, 20), (12, 20), (12, 18), (10, 20)] {
+        painter.resize(width, height);
+    }
+    painter.paint(&[], &ScreenFrame { rows: vec![row("x".into())], cursor: Some((0, 0)) }).unwrap();
+    let written = String::from_utf8(painter.output_mut().clone()).unwrap();
+    assert!(written.contains("\u{1b}[4A\r\u{1b}[J"), "{written:?}");
+}

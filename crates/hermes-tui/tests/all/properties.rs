@@ -18,6 +18,11 @@ enum Step {
     Finish,
     Tool(String),
     Ask,
+    Attach,
+    Reasoning(String),
+    Background(String),
+    BackgroundEnd,
+    ListAgents,
     Pass(u64),
     Resize(u16, u16),
 }
@@ -75,6 +80,11 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Finish),
         1 => text.prop_map(Step::Tool),
         1 => Just(Step::Ask),
+        1 => Just(Step::Attach),
+        1 => prop::sample::select(vec!["hm\n", "日本 ", "\u{1b}[2J"]).prop_map(|text| Step::Reasoning(text.to_owned())),
+        1 => prop::sample::select(vec!["a", "b", "👩"]).prop_map(|label| Step::Background(label.to_owned())),
+        1 => Just(Step::BackgroundEnd),
+        1 => Just(Step::ListAgents),
         2 => (0..2_000_u64).prop_map(Step::Pass),
         2 => (2..120_u16, 1..40_u16).prop_map(|(width, height)| Step::Resize(width, height)),
     ]
@@ -95,6 +105,18 @@ fn apply(terminal: &mut TestTerminal, step: Step) {
             let question = UserQuestion::Approve { command: "rm -rf x".into(), danger };
             terminal.input(ScreenInput::Ask { id: 1, question, time_limit: None });
         }
+        Step::Attach => terminal.input(ScreenInput::Attach("/tmp/a.png".into())),
+        Step::Reasoning(text) => terminal.turn(TurnEvent::Delta(Delta::Reasoning(text))),
+        Step::Background(label) => {
+            let event =
+                TurnEvent::Child { label, event: Box::new(TurnEvent::Delta(Delta::Text("x".into()))) };
+            terminal.input(ScreenInput::Background { label: "bg".into(), event });
+        }
+        Step::BackgroundEnd => {
+            let event = TurnEvent::TurnEnded { session: hermes_types::SessionId::new("b") };
+            terminal.input(ScreenInput::Background { label: "bg".into(), event });
+        }
+        Step::ListAgents => terminal.input(ScreenInput::ListAgents),
         Step::Pass(time) => terminal.pass(time),
         Step::Resize(width, height) => terminal.resize(width, height),
     }

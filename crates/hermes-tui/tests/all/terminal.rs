@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use hermes_tui::{
-    BusyInputMode, ColorDepth, CommandItem, DiffDisplay, Operation, Painter, ReasoningDisplay,
-    ResizeBehavior, ScreenEffect, ScreenInput, ScreenSetup, ScreenState, StatusFields, Theme, ToolFeedMode,
-    TranscriptOptions,
+    BusyInputMode, ColorDepth, CommandItem, DiffDisplay, MarkdownDisplay, Operation, Painter,
+    ReasoningDisplay, ResizeBehavior, ScreenEffect, ScreenInput, ScreenSetup, ScreenState, StatusFields,
+    Theme, ToolFeedMode, TranscriptOptions,
 };
 use hermes_types::{CallId, Delta, OutcomeStatus, PreviewKind, SessionId, ToolDisplay, TurnEvent};
 
@@ -34,6 +34,8 @@ pub(crate) fn setup(width: u16, height: u16) -> ScreenSetup {
             tool_feed: ToolFeedMode::All,
             reasoning: ReasoningDisplay::Hidden,
             diffs: DiffDisplay::Inline,
+            markdown: MarkdownDisplay::Rendered,
+            preview_columns: None,
         },
         busy_input: BusyInputMode::Interrupt,
         bell_on_complete: false,
@@ -44,6 +46,8 @@ pub(crate) fn setup(width: u16, height: u16) -> ScreenSetup {
             command("skin", "List or switch skins", &["mono", "slate"]),
         ],
         history: vec!["earlier question".into(), "another question".into()],
+        times: None,
+        fold: hermes_tui::FoldLimits::default(),
         placeholder: "Ask anything".into(),
         width,
         height,

@@ -61,7 +61,7 @@ fn a_running_turn() {
         terminal.pass(1_500);
         insta::assert_snapshot!(format!("running_{width}x{height}"), terminal.screen());
         terminal.turn(child("1/2", TurnEvent::TurnEnded { session: SessionId::new("c") }));
-        assert!(terminal.screen().contains("[1/2] done · 1 tool calls"), "{}", terminal.screen());
+        assert!(terminal.screen().contains("[1/2] done · 1 tool call"), "{}", terminal.screen());
     }
 }
 
@@ -195,6 +195,15 @@ fn modes_of_the_tool_feed() {
         }
         assert_eq!(terminal.everything().matches("  ┊ ").count(), lines, "{mode:?}");
     }
+}
+
+#[test]
+fn a_memory_that_is_full_says_so() {
+    let mut terminal = TestTerminal::new(80, 24);
+    terminal.begin_turn();
+    let result = r#"{"success":false,"error":"MEMORY.md at 2,200/2,200 chars. Adding this entry (9 chars) would exceed the limit."}"#;
+    terminal.tool_with("memory", "+memory", 100, result, OutcomeStatus::Failed);
+    assert!(terminal.everything().contains("0.1s [full]"), "{}", terminal.everything());
 }
 
 #[test]

@@ -1,23 +1,39 @@
 //! The command line: names, help texts and types of every command and flag.
 
+mod care;
+mod curator;
+mod extensions;
 mod mcp;
 mod service;
+mod sessions;
 mod skills;
 mod upkeep;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-pub(crate) use mcp::{McpAddArguments, McpCommand};
+pub(crate) use care::{
+    AuditLevel, CheckpointsCommand, ClawCommand, ClawPreset, DebugCommand, MemoryCommand, MemorySelection,
+    MigrateClawArguments, SecurityCommand, SkillConflict, SlackCommand,
+};
+pub(crate) use curator::{BundlesCommand, CuratorCommand};
+pub(crate) use extensions::{HooksCommand, PluginsCommand};
+pub(crate) use mcp::{McpAddArguments, McpCommand, McpInstallArguments};
 pub(crate) use service::{
-    CronCommand, GatewayCommand, GatewaySetupArguments, JobArguments, PairingCommand, WebhookCommand,
+    CronCommand, GatewayCommand, GatewayInstallArguments, GatewayRunArguments, GatewayServiceArguments,
+    GatewaySetupArguments, GatewayStatusArguments, JobArguments, PairingCommand, SubscribeArguments,
+    WebhookCommand,
+};
+pub(crate) use sessions::{
+    ExportArguments, ExportFormat, ExportLineage, ExportedPart, SessionFilterArguments, SessionsCommand,
 };
 pub(crate) use skills::{
     ListedSkills, PublishTarget, SkillSwitches, SkillsCommand, SnapshotCommand, TapCommand,
 };
 pub(crate) use upkeep::{
     AuthCommand, BackupArguments, CreateProfileArguments, DoctorArguments, FallbackCommand, ImportArguments,
-    LogsArguments, ProfileCommand, SetupArguments, SetupSection, ToolsCommand, UninstallArguments,
+    InstallProfileArguments, LogsArguments, ProfileCommand, SetupArguments, SetupSection, ToolsCommand,
+    UninstallArguments,
 };
 
 /// The text after the help, which lists the exit codes.
@@ -31,6 +47,9 @@ pub(crate) struct Cli {
     /// Without a command, Hermes runs `chat`; its flags also work here
     #[command(flatten)]
     pub(crate) chat: ChatArguments,
+    /// Approve all shell hooks of the configuration without asking
+    #[arg(long, global = true)]
+    pub(crate) accept_hooks: bool,
     #[command(subcommand)]
     pub(crate) command: Option<CliCommand>,
 }
@@ -38,15 +57,20 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
     /// Start a chat, or ask one question with -q
+    #[command(
+        after_help = "Examples:\n  hermes chat -q 'What changed in this repository today?'\n  hermes chat -c\n  hermes chat -s plan -w"
+    )]
     Chat(ChatArguments),
-    /// Show the current model, or choose another
-    Model {
-        /// Model name or provider:model; shows the current model if omitted
-        name: Option<String>,
-    },
+    /// Show the current model, choose another, or list those there are
+    #[command(
+        after_help = "Examples:\n  hermes model anthropic/claude-opus-4.6\n  hermes model custom:qwen3:8b\n  \
+                            hermes model --list\n  hermes model --list openrouter: --refresh"
+    )]
+    Model(ModelArguments),
     /// Sign in to a provider with a device code
     Login(LoginArguments),
     /// Sign out of a provider
+    #[command(after_help = "Example: hermes logout --provider nous")]
     Logout {
         /// nous, openai-codex or copilot [default: the last one signed in to]
         #[arg(long)]
@@ -83,7 +107,38 @@ pub(crate) enum CliCommand {
     /// Read a file that `hermes backup` wrote
     Import(ImportArguments),
     /// Print a report for support, without secrets
+    #[command(after_help = "Example: hermes dump > report.md")]
     Dump,
+    /// Show and remove the checkpoints that /rollback uses
+    Checkpoints {
+        #[command(subcommand)]
+        command: Option<CheckpointsCommand>,
+    },
+    /// Show what the agent remembers, or let it forget
+    Memory {
+        #[command(subcommand)]
+        command: Option<MemoryCommand>,
+    },
+    /// Check the installation for what others could use
+    Security {
+        #[command(subcommand)]
+        command: SecurityCommand,
+    },
+    /// Write a report for support to a file
+    Debug {
+        #[command(subcommand)]
+        command: DebugCommand,
+    },
+    /// Help with the set-up of a Slack app
+    Slack {
+        #[command(subcommand)]
+        command: SlackCommand,
+    },
+    /// Take over what an OpenClaw installation has
+    Claw {
+        #[command(subcommand)]
+        command: ClawCommand,
+    },
     /// Remove Hermes from this machine
     Uninstall(UninstallArguments),
     /// Show and change the configuration
@@ -97,6 +152,7 @@ pub(crate) enum CliCommand {
         command: Option<SessionsCommand>,
     },
     /// Show usage: sessions, tokens, cost, tools, times of day
+    #[command(after_help = "Example: hermes insights --days 7 --source telegram")]
     Insights {
         /// Number of days to include
         #[arg(long, default_value_t = 30)]
@@ -106,16 +162,19 @@ pub(crate) enum CliCommand {
         source: Option<String>,
     },
     /// Show what is set up: model, keys, platforms, gateway, jobs
+    #[command(after_help = "Example: hermes status --deep")]
     Status {
-        /// Include keys that are not set
+        /// Include providers and keys that are not set
         #[arg(long)]
         all: bool,
-        /// Also check whether the API server responds
+        /// Also check whether the model's provider and the API server respond
         #[arg(long)]
         deep: bool,
     },
     /// Show the size of the prompt by layer and tool
+    #[command(after_help = "Example: hermes prompt-size --platform telegram")]
     PromptSize {
+        /// Platform, such as cli or telegram
         #[arg(long, default_value = "cli")]
         platform: String,
         /// Print JSON
@@ -140,6 +199,7 @@ pub(crate) enum CliCommand {
         command: Option<WebhookCommand>,
     },
     /// Serve an editor over standard input and output (Agent Client Protocol)
+    #[command(after_help = "Example: hermes acp")]
     Acp,
     /// Manage scheduled jobs
     Cron {
@@ -157,23 +217,51 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         command: Option<SkillsCommand>,
     },
+    /// Put unused skills away, bring them back, and copy all skills
+    Curator {
+        #[command(subcommand)]
+        command: Option<CuratorCommand>,
+    },
+    /// Group skills under one command
+    Bundles {
+        #[command(subcommand)]
+        command: Option<BundlesCommand>,
+    },
+    /// List, test and revoke shell hooks: programs that run at the steps of a turn
+    Hooks {
+        #[command(subcommand)]
+        command: Option<HooksCommand>,
+    },
+    /// Install, enable and remove plugins
+    Plugins {
+        #[command(subcommand)]
+        command: Option<PluginsCommand>,
+    },
     /// Check, back up and repair the database
     Db {
         #[command(subcommand)]
         command: Option<DbCommand>,
     },
     /// Update Hermes the way it was installed
-    Update {
-        /// Finish an update after the new program is in place
-        #[arg(long, hide = true)]
-        installed: bool,
-    },
+    Update(UpdateArguments),
     /// Print a completion script for a shell
+    #[command(
+        after_help = "Examples:\n  hermes completion bash >> ~/.bashrc\n  hermes completion fish > ~/.config/fish/completions/hermes.fish"
+    )]
     Completion {
+        /// bash, zsh, fish, elvish or powershell
         #[arg(default_value = "bash")]
         shell: Shell,
     },
+    /// Print the words that can stand at the end of a command line, for completion scripts
+    #[command(hide = true)]
+    CompleteWords {
+        /// Words that were typed, the one at the cursor last
+        #[arg(last = true)]
+        words: Vec<String>,
+    },
     /// Write the manual pages to a folder, or print the one of a command
+    #[command(after_help = "Examples:\n  hermes man chat\n  hermes man --output ~/.local/share/man/man1")]
     Man {
         /// Folder to write all pages to
         #[arg(long, value_name = "FOLDER")]
@@ -182,6 +270,7 @@ pub(crate) enum CliCommand {
         command: Option<String>,
     },
     /// Print the version
+    #[command(after_help = "Example: hermes version")]
     Version,
 }
 
@@ -236,9 +325,21 @@ pub(crate) struct ChatArguments {
     /// Don't load context files, memory or skills
     #[arg(long)]
     pub(crate) ignore_rules: bool,
+    /// Use the defaults instead of config.yaml; keys in .env still count
+    #[arg(long)]
+    pub(crate) ignore_user_config: bool,
+    /// Leave out everything of your own: config.yaml, context files, memory, skills, plugins, hooks and MCP servers
+    #[arg(long)]
+    pub(crate) safe_mode: bool,
+    /// Resume in this folder, not in the one the session worked in
+    #[arg(long)]
+    pub(crate) no_restore_cwd: bool,
     /// Skills that are in force for the whole session; several with commas
     #[arg(short, long, value_delimiter = ',')]
     pub(crate) skills: Vec<String>,
+    /// Attach a picture to the question, or to the first message; may be given several times
+    #[arg(long = "image", value_name = "PATH")]
+    pub(crate) images: Vec<String>,
     /// Work in a git worktree of its own, which is removed at the end unless something in it was not committed
     #[arg(short, long)]
     pub(crate) worktree: bool,
@@ -254,6 +355,9 @@ pub(crate) struct ChatArguments {
     /// Accepted for compatibility; the screen is the default in a terminal
     #[arg(long, hide = true)]
     pub(crate) tui: bool,
+    /// Accepted for compatibility; there is one screen, and nothing of it to build
+    #[arg(long, hide = true)]
+    pub(crate) dev: bool,
 }
 
 impl ChatArguments {
@@ -276,53 +380,109 @@ impl ChatArguments {
             source: self.source.or(before.source),
             max_turns: self.max_turns.or(before.max_turns),
             ignore_rules: self.ignore_rules || before.ignore_rules,
+            ignore_user_config: self.ignore_user_config || before.ignore_user_config,
+            safe_mode: self.safe_mode || before.safe_mode,
+            no_restore_cwd: self.no_restore_cwd || before.no_restore_cwd,
             skills: if self.skills.is_empty() { before.skills } else { self.skills },
+            images: if self.images.is_empty() { before.images } else { self.images },
             worktree: self.worktree || before.worktree,
             list_tools: self.list_tools || before.list_tools,
             list_toolsets: self.list_toolsets || before.list_toolsets,
             cli: self.cli || before.cli,
             tui: self.tui || before.tui,
+            dev: self.dev || before.dev,
         }
     }
 }
 
-/// The commands of other releases that this one does not have.
-const UNAVAILABLE_COMMANDS: &[&str] =
-    &["batch", "claw", "dashboard", "honcho", "memory", "plugins", "whatsapp"];
+#[derive(Debug, Clone, Default, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "one field per flag")]
+#[command(
+    after_help = "Examples:\n  hermes update --check\n  hermes update --backup\n  hermes update --branch v2026.11.1"
+)]
+pub(crate) struct UpdateArguments {
+    /// Tell whether there is an update, and change nothing
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Back up the whole home first, not only settings, keys, memory, skills and jobs
+    #[arg(long)]
+    pub(crate) backup: bool,
+    /// Back up nothing first
+    #[arg(long, conflicts_with = "backup")]
+    pub(crate) no_backup: bool,
+    /// Don't ask: migrate the configuration if the new release has a newer version of it
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Branch or tag to install, now and with later updates
+    #[arg(long, value_name = "REF")]
+    pub(crate) branch: Option<String>,
+    /// Finish an update after the new program is in place
+    #[arg(long, hide = true)]
+    pub(crate) installed: bool,
+}
 
-/// Returns the message for an unknown command: how to ask a question, or that the command is not available.
-pub(crate) fn unknown_command(error: &clap::Error, first: Option<&str>) -> Option<String> {
+/// The commands of other releases that this one does not have.
+const UNAVAILABLE_COMMANDS: &[&str] = &["batch", "claw", "dashboard", "honcho", "whatsapp"];
+
+/// Returns the message for an unknown command: the nearest one, how to ask a question, or that the command is not
+/// available. `words` are the arguments that are not flags.
+pub(crate) fn unknown_command(error: &clap::Error, words: &[String]) -> Option<String> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;
     }
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
-    // For subcommands clap's own message is better.
-    if first != Some(word.as_str()) {
-        return None;
-    }
-    if UNAVAILABLE_COMMANDS.contains(&word.as_str()) {
+    let at = words.iter().position(|other| other == word)?;
+    let above: Vec<&str> = std::iter::once("").chain(words.iter().take(at).map(String::as_str)).collect();
+    let path = above.join(" ");
+    if at == 0 && UNAVAILABLE_COMMANDS.contains(&word.as_str()) {
         return Some(format!(
             "'hermes {word}' is not available in this release; `hermes --help` lists what is"
         ));
     }
     let near = match error.get(ContextKind::SuggestedSubcommand) {
-        Some(ContextValue::Strings(names)) => names.first().cloned(),
+        // The last one is the most similar.
+        Some(ContextValue::Strings(names)) => names.last().cloned(),
         Some(ContextValue::String(name)) => Some(name.clone()),
         _ => None,
     };
-    let near = near.map(|name| format!("; did you mean 'hermes {name}'?")).unwrap_or_default();
+    let near = near.map(|name| format!("; did you mean 'hermes{path} {name}'?")).unwrap_or_default();
+    let ask = if at == 0 { format!("To ask something: hermes -q '{word}'\n\n") } else { String::new() };
+    let usage = if at == 0 { " [OPTIONS] [COMMAND]".to_owned() } else { format!("{path} [COMMAND]") };
     Some(format!(
-        "unknown command '{word}'{near}\nTo ask something: hermes -q '{word}'\n\n\
-         Usage: hermes [OPTIONS] [COMMAND]\nFor more information, try '--help'."
+        "unknown command 'hermes{path} {word}'{near}\n{ask}Usage: hermes{usage}\n\
+         For more information, try 'hermes{path} --help'."
     ))
 }
 
 #[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct ModelArguments {
+    /// Model name or provider:model; shows the current model if omitted
+    pub(crate) name: Option<String>,
+    /// List the models of the provider; NAME selects a provider, as in `openrouter:`
+    #[arg(short, long)]
+    pub(crate) list: bool,
+    /// Ask the provider for its models now instead of using a list of the last hour
+    #[arg(long)]
+    pub(crate) refresh: bool,
+    #[command(flatten)]
+    pub(crate) sign_in: SignInArguments,
+}
+
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(after_help = "Examples:\n  hermes login\n  hermes login --provider openai-codex --no-browser")]
 pub(crate) struct LoginArguments {
     /// nous, openai-codex or copilot
     #[arg(long, default_value = "nous")]
     pub(crate) provider: String,
+    #[command(flatten)]
+    pub(crate) sign_in: SignInArguments,
+}
+
+/// How to sign in to a provider.
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Sign-in")]
+pub(crate) struct SignInArguments {
     /// Nous: URL of the portal
     #[arg(long, value_name = "URL")]
     pub(crate) portal_url: Option<String>,
@@ -350,6 +510,8 @@ pub(crate) struct LoginArguments {
 }
 
 #[derive(Debug, Clone, Default, clap::Args)]
+#[command(after_help = "Examples:\n  hermes send telegram 'The backup is done'\n  \
+                        hermes send --to slack:#ops --subject CI -f build.log\n  hermes send --list")]
 pub(crate) struct SendArguments {
     /// Target and message; only the message with --to. Reads standard input if the message is omitted
     pub(crate) words: Vec<String>,
@@ -376,27 +538,50 @@ pub(crate) struct SendArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Show the configuration with masked keys
+    #[command(after_help = "Example: hermes config show")]
     Show,
     /// Open config.yaml in $EDITOR
+    #[command(after_help = "Example: hermes config edit")]
     Edit,
     /// Set a value; secrets go to .env, the rest to config.yaml
+    #[command(after_help = "Examples:\n  hermes config set model.default anthropic/claude-opus-4.6\n  \
+                            hermes config set OPENROUTER_API_KEY sk-or-…")]
     Set {
         /// A dotted path such as model.default, or a variable such as OPENROUTER_API_KEY
         key: Option<String>,
+        /// New value; lists and sections as JSON
         #[arg(allow_hyphen_values = true)]
         value: Option<String>,
+        /// Write the value even if it cannot be used, also in the place of another kind of value
+        #[arg(long)]
+        force: bool,
     },
     /// Print the effective value
-    Get { key: String },
+    #[command(after_help = "Example: hermes config get terminal --json")]
+    Get {
+        /// A dotted path such as model.default, or a variable such as WEBHOOK_PORT
+        key: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Remove a value from config.yaml
-    Unset { key: String },
+    #[command(after_help = "Example: hermes config unset model.base_url")]
+    Unset {
+        /// A dotted path such as model.default, or a variable such as OPENROUTER_API_KEY
+        key: String,
+    },
     /// Print the path of config.yaml
+    #[command(after_help = "Example: hermes config path")]
     Path,
     /// Print the path of .env
+    #[command(after_help = "Example: hermes config env-path")]
     EnvPath,
     /// Check for errors and new options
+    #[command(after_help = "Example: hermes config check")]
     Check,
     /// Migrate config.yaml to the current version; keeps comments and a backup
+    #[command(after_help = "Example: hermes config migrate --dry-run")]
     Migrate {
         /// Show the changes without writing them
         #[arg(long)]
@@ -404,82 +589,20 @@ pub(crate) enum ConfigCommand {
     },
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum SessionsCommand {
-    /// List the latest sessions
-    List {
-        /// Include only this source, such as cli or telegram
-        #[arg(long)]
-        source: Option<String>,
-        #[arg(long, default_value_t = 20)]
-        limit: usize,
-    },
-    /// Choose a session from a list and resume it
-    Browse {
-        /// Include only this source, such as cli or telegram
-        #[arg(long)]
-        source: Option<String>,
-        #[arg(long, default_value_t = 50)]
-        limit: usize,
-    },
-    /// Search all sessions
-    Search {
-        #[arg(required = true, num_args = 1..)]
-        words: Vec<String>,
-        #[arg(long, default_value_t = 10)]
-        limit: usize,
-    },
-    /// Export sessions as JSON lines; `-` writes to standard output
-    Export {
-        file: String,
-        #[arg(long)]
-        source: Option<String>,
-        /// Export one session, by its id or a unique prefix
-        #[arg(long)]
-        session_id: Option<String>,
-    },
-    /// Delete a session
-    Delete {
-        id: String,
-        /// Don't ask for confirmation
-        #[arg(short, long)]
-        yes: bool,
-    },
-    /// Delete old sessions that have ended
-    Prune {
-        /// Age in days
-        #[arg(long, default_value_t = 90)]
-        older_than: u32,
-        #[arg(long)]
-        source: Option<String>,
-        /// Don't ask for confirmation
-        #[arg(short, long)]
-        yes: bool,
-    },
-    /// Set the title of a session
-    Rename {
-        id: String,
-        #[arg(required = true, num_args = 1..)]
-        title: Vec<String>,
-    },
-    /// Show totals
-    Stats,
-}
-
-impl Default for SessionsCommand {
-    fn default() -> Self {
-        Self::List { source: None, limit: 20 }
-    }
-}
-
 #[derive(Debug, Default, Subcommand)]
 pub(crate) enum DbCommand {
     /// Check the database; changes nothing
+    #[command(after_help = "Example: hermes db check")]
     #[default]
     Check,
     /// Back up the database while it is in use
-    Backup { file: std::path::PathBuf },
+    #[command(after_help = "Example: hermes db backup /mnt/usb/state.db")]
+    Backup {
+        /// File to write
+        file: std::path::PathBuf,
+    },
     /// Rescue what can be read from a damaged database
+    #[command(after_help = "Example: hermes db repair")]
     Repair,
 }
 
@@ -500,37 +623,5 @@ pub(crate) fn is_command(word: &str) -> bool {
     Cli::command().get_subcommands().any(|command| command.get_name() == word)
 }
 
-pub(crate) fn completion(shell: Shell) -> String {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "hermes", &mut script);
-    String::from_utf8_lossy(&script).into_owned()
-}
-
 #[cfg(test)]
-mod tests {
-    use super::definition;
-
-    /// Lists what has no description: commands, and arguments that are not named by it.
-    fn undescribed(command: &clap::Command, path: &str, found: &mut Vec<String>) {
-        let path = format!("{path} {}", command.get_name());
-        if command.get_about().is_none() {
-            found.push(path.clone());
-        }
-        for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
-            // A positional argument such as NAME tells by its name what it is.
-            if argument.get_help().is_none() && !argument.is_positional() {
-                found.push(format!("{path} --{}", argument.get_long().unwrap_or_default()));
-            }
-        }
-        for child in command.get_subcommands() {
-            undescribed(child, &path, found);
-        }
-    }
-
-    #[test]
-    fn every_command_and_flag_is_described() {
-        let mut found = Vec::new();
-        undescribed(&definition(), "", &mut found);
-        assert!(found.is_empty(), "without a description: {found:#?}");
-    }
-}
+mod tests;

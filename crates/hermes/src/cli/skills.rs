@@ -7,6 +7,7 @@ pub(crate) enum SkillsCommand {
     /// List the installed skills
     #[command(after_help = "Example: hermes skills list --source local")]
     List {
+        /// Which of them
         #[arg(long, value_enum, default_value = "all")]
         source: ListedSkills,
         /// Print JSON
@@ -16,11 +17,13 @@ pub(crate) enum SkillsCommand {
     /// Search the registries
     #[command(after_help = "Example: hermes skills search pdf --limit 5")]
     Search {
+        /// Words to search for
         #[arg(required = true, num_args = 1..)]
         query: Vec<String>,
         /// Ask only this registry
         #[arg(long, value_name = "REGISTRY")]
         source: Option<String>,
+        /// Number of results
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=100))]
         limit: u16,
         /// Print JSON
@@ -30,8 +33,10 @@ pub(crate) enum SkillsCommand {
     /// List what the registries have, page by page
     #[command(after_help = "Example: hermes skills browse --source official --page 2")]
     Browse {
+        /// Page to show
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
         page: u16,
+        /// Skills on a page
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=100))]
         size: u16,
         /// all, official, skills-sh, well-known, github, clawhub, claude-marketplace or lobehub
@@ -43,10 +48,14 @@ pub(crate) enum SkillsCommand {
     },
     /// Show a skill before it is installed
     #[command(after_help = "Example: hermes skills inspect openai/skills/skills/pdf")]
-    Inspect { id: String },
+    Inspect {
+        /// Identifier, as `hermes skills search` lists it
+        id: String,
+    },
     /// Install a skill: from a registry, a repository, an address, a folder or a zip file
     #[command(after_help = INSTALL_EXAMPLES)]
     Install {
+        /// Identifier, owner/repo/path, address, folder or zip file
         id: String,
         /// Folder to install it into
         #[arg(long)]
@@ -64,6 +73,7 @@ pub(crate) enum SkillsCommand {
     /// Check installed skills for updates
     #[command(after_help = "Example: hermes skills check")]
     Check {
+        /// Name of the skill [default: all]
         name: Option<String>,
         /// Print JSON
         #[arg(long)]
@@ -71,13 +81,20 @@ pub(crate) enum SkillsCommand {
     },
     /// Update installed skills
     #[command(after_help = "Example: hermes skills update pdf")]
-    Update { name: Option<String> },
+    Update {
+        /// Name of the skill [default: all]
+        name: Option<String>,
+    },
     /// Scan installed skills again; changes nothing
     #[command(after_help = "Example: hermes skills audit")]
-    Audit { name: Option<String> },
+    Audit {
+        /// Name of the skill [default: all]
+        name: Option<String>,
+    },
     /// Remove a skill that came from a registry
     #[command(after_help = "Example: hermes skills uninstall pdf")]
     Uninstall {
+        /// Name of the skill
         name: String,
         /// Don't ask for confirmation
         #[arg(short, long)]
@@ -88,8 +105,10 @@ pub(crate) enum SkillsCommand {
     Publish {
         /// Folder of the skill; relative to the home's skills
         path: String,
+        /// Where to publish it
         #[arg(long, value_enum, default_value = "github")]
         to: PublishTarget,
+        /// Repository to offer it to
         #[arg(long, value_name = "OWNER/REPO")]
         repo: Option<String>,
     },
@@ -110,13 +129,20 @@ pub(crate) enum SkillsCommand {
     Config(SkillSwitches),
     /// Undo the last change that the agent made to a skill
     #[command(after_help = "Example: hermes skills undo deploy")]
-    Undo { name: String },
+    Undo {
+        /// Name of the skill
+        name: String,
+    },
     /// List the changes that the agent made to a skill
     #[command(after_help = "Example: hermes skills history deploy")]
-    History { name: String },
+    History {
+        /// Name of the skill
+        name: String,
+    },
     /// List skills of the agent that were not used lately
     #[command(after_help = "Example: hermes skills stale --days 60")]
     Stale {
+        /// Days without use
         #[arg(long, default_value_t = 30)]
         days: u32,
         /// Print JSON
@@ -125,7 +151,10 @@ pub(crate) enum SkillsCommand {
     },
     /// Move a skill to skills/.archive, where it is not offered
     #[command(after_help = "Example: hermes skills archive deploy")]
-    Archive { name: String },
+    Archive {
+        /// Name of the skill
+        name: String,
+    },
     /// List the bundled skills that you changed
     #[command(after_help = "Example: hermes skills list-modified")]
     ListModified {
@@ -135,10 +164,14 @@ pub(crate) enum SkillsCommand {
     },
     /// Show what you changed in a bundled skill
     #[command(after_help = "Example: hermes skills diff plan")]
-    Diff { name: String },
+    Diff {
+        /// Name of the skill
+        name: String,
+    },
     /// Forget that a bundled skill was installed
     #[command(after_help = "Example: hermes skills reset plan --restore")]
     Reset {
+        /// Name of the skill
         name: String,
         /// Put the bundled copy in its place at once
         #[arg(long)]
@@ -184,9 +217,15 @@ pub(crate) enum PublishTarget {
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotCommand {
     /// Write the list; `-` writes to standard output
-    Export { file: String },
+    #[command(after_help = "Example: hermes skills snapshot export skills.json")]
+    Export {
+        /// File to write
+        file: String,
+    },
     /// Install what a list names
+    #[command(after_help = "Example: hermes skills snapshot import skills.json")]
     Import {
+        /// File that `hermes skills snapshot export` wrote
         file: String,
         /// Install skills again that are installed
         #[arg(long)]
@@ -197,12 +236,21 @@ pub(crate) enum SnapshotCommand {
 #[derive(Debug, Default, Subcommand)]
 pub(crate) enum TapCommand {
     /// List the repositories
+    #[command(after_help = "Example: hermes skills tap list")]
     #[default]
     List,
     /// Add a repository
-    Add { repo: String },
+    #[command(after_help = "Example: hermes skills tap add owner/skills")]
+    Add {
+        /// Repository, as owner/name
+        repo: String,
+    },
     /// Remove a repository
-    Remove { repo: String },
+    #[command(after_help = "Example: hermes skills tap remove owner/skills")]
+    Remove {
+        /// Repository, as owner/name
+        repo: String,
+    },
 }
 
 #[derive(Debug, Clone, Default, Args)]

@@ -120,14 +120,16 @@ pub(crate) struct DoctorArguments {
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum ToolsCommand {
     /// List the toolsets and whether each is on
-    #[command(visible_alias = "ls")]
+    #[command(visible_alias = "ls", after_help = "Example: hermes tools list --platform telegram")]
     List {
         /// Platform, such as cli or telegram
         #[arg(long, default_value = "cli")]
         platform: String,
     },
     /// Switch toolsets on, or tools of an MCP server (server:tool)
+    #[command(after_help = "Example: hermes tools enable skills --platform telegram")]
     Enable {
+        /// Toolsets, or tools of an MCP server as server:tool
         #[arg(required = true)]
         names: Vec<String>,
         /// Platform, such as cli or telegram
@@ -135,7 +137,9 @@ pub(crate) enum ToolsCommand {
         platform: String,
     },
     /// Switch toolsets off, or tools of an MCP server (server:tool)
+    #[command(after_help = "Example: hermes tools disable execute_code git:push")]
     Disable {
+        /// Toolsets, or tools of an MCP server as server:tool
         #[arg(required = true)]
         names: Vec<String>,
         /// Platform, such as cli or telegram
@@ -153,10 +157,15 @@ impl Default for ToolsCommand {
 #[derive(Debug, Clone, Default, Subcommand)]
 pub(crate) enum AuthCommand {
     /// List the stored keys of all providers
+    #[command(after_help = "Example: hermes auth list")]
     #[default]
     List,
     /// Store another key of a provider; requests rotate through them
+    #[command(
+        after_help = "Examples:\n  hermes auth add openrouter\n  hermes auth add openrouter --label work < key.txt"
+    )]
     Add {
+        /// Provider, such as openrouter
         provider: String,
         /// The key; without it, it is asked for, or read from standard input
         #[arg(long, value_name = "KEY")]
@@ -169,23 +178,41 @@ pub(crate) enum AuthCommand {
         base_url: Option<String>,
     },
     /// Remove a stored key, by its number, id or label
-    #[command(visible_alias = "rm")]
-    Remove { provider: String, key: String },
+    #[command(visible_alias = "rm", after_help = "Example: hermes auth remove openrouter 2")]
+    Remove {
+        /// Provider, such as openrouter
+        provider: String,
+        /// Number, id or label of the key
+        key: String,
+    },
     /// Use exhausted keys of a provider again
-    Reset { provider: String },
+    #[command(after_help = "Example: hermes auth reset openrouter")]
+    Reset {
+        /// Provider, such as openrouter
+        provider: String,
+    },
     /// Show which sign-ins and keys a provider has
-    Status { provider: Option<String> },
+    #[command(after_help = "Example: hermes auth status anthropic")]
+    Status {
+        /// Provider [default: all]
+        provider: Option<String>,
+    },
     /// Sign out of a provider
-    Logout { provider: Option<String> },
+    #[command(after_help = "Example: hermes auth logout nous")]
+    Logout {
+        /// Provider [default: the last one signed in to]
+        provider: Option<String>,
+    },
 }
 
 #[derive(Debug, Clone, Default, Subcommand)]
 pub(crate) enum FallbackCommand {
     /// List the models used when the main one fails
-    #[command(visible_alias = "ls")]
+    #[command(visible_alias = "ls", after_help = "Example: hermes fallback list")]
     #[default]
     List,
     /// Add a model to the end of the list
+    #[command(after_help = "Example: hermes fallback add anthropic:claude-sonnet-4.6")]
     Add {
         /// provider:model
         model: String,
@@ -194,26 +221,43 @@ pub(crate) enum FallbackCommand {
         base_url: Option<String>,
     },
     /// Remove a model, by its number or as provider:model
-    #[command(visible_alias = "rm")]
-    Remove { model: String },
+    #[command(visible_alias = "rm", after_help = "Example: hermes fallback remove 1")]
+    Remove {
+        /// Number in the list, or provider:model
+        model: String,
+    },
     /// Remove all
+    #[command(after_help = "Example: hermes fallback clear")]
     Clear,
 }
 
 #[derive(Debug, Clone, Default, Subcommand)]
 pub(crate) enum ProfileCommand {
     /// List the profiles
-    #[command(visible_alias = "ls")]
+    #[command(visible_alias = "ls", after_help = "Example: hermes profile list")]
     #[default]
     List,
     /// Show one profile
-    Show { name: String },
+    #[command(after_help = "Example: hermes profile show work")]
+    Show {
+        /// Name of the profile
+        name: String,
+    },
     /// Create a profile: a home of its own
+    #[command(
+        after_help = "Examples:\n  hermes profile create work --clone\n  hermes profile create bare --no-skills --no-alias"
+    )]
     Create(CreateProfileArguments),
     /// Use this profile unless -p names another
-    Use { name: String },
+    #[command(after_help = "Example: hermes profile use work")]
+    Use {
+        /// Name of the profile; `default` is the home itself
+        name: String,
+    },
     /// Create a command that runs Hermes with this profile
+    #[command(after_help = "Example: hermes profile alias work --name hermes-work")]
     Alias {
+        /// Name of the profile
         name: String,
         /// Remove the command
         #[arg(long)]
@@ -222,24 +266,68 @@ pub(crate) enum ProfileCommand {
         #[arg(long = "name", value_name = "COMMAND")]
         command: Option<String>,
     },
+    /// Show or set the text about a profile
+    #[command(after_help = "Examples:\n  hermes profile describe work\n  \
+                            hermes profile describe work --text 'Reads mail and writes summaries'")]
+    Describe {
+        /// Name of the profile [default: the current one]
+        name: Option<String>,
+        /// New text
+        #[arg(long)]
+        text: Option<String>,
+    },
+    /// Install a profile that somebody passes on as a folder or git repository
+    #[command(after_help = "Examples:\n  hermes profile install github.com/kyle/telemetry --alias\n  \
+                            hermes profile install ./telemetry --name monitoring -y")]
+    Install(InstallProfileArguments),
+    /// Fetch the distribution of a profile again; keys, sessions and memory stay
+    #[command(after_help = "Example: hermes profile update telemetry")]
+    Update {
+        /// Name of the profile
+        name: String,
+        /// Also replace config.yaml
+        #[arg(long)]
+        force_config: bool,
+        /// Don't ask for confirmation
+        #[arg(short, long)]
+        yes: bool,
+    },
+    /// Show the distribution that a profile came from
+    #[command(after_help = "Example: hermes profile info telemetry")]
+    Info {
+        /// Name of the profile
+        name: String,
+    },
     /// Rename a profile
-    Rename { name: String, new_name: String },
+    #[command(after_help = "Example: hermes profile rename work job")]
+    Rename {
+        /// Name of the profile
+        name: String,
+        /// New name
+        new_name: String,
+    },
     /// Delete a profile with everything in it
+    #[command(after_help = "Example: hermes profile delete work -y")]
     Delete {
+        /// Name of the profile
         name: String,
         /// Don't ask for confirmation
         #[arg(short, long)]
         yes: bool,
     },
     /// Write a profile to a file, without keys and sign-ins
+    #[command(after_help = "Example: hermes profile export work -o work.zip")]
     Export {
+        /// Name of the profile
         name: String,
         /// File to write [default: NAME.zip]
         #[arg(short, long)]
         output: Option<PathBuf>,
     },
     /// Create a profile from an exported file
+    #[command(after_help = "Example: hermes profile import work.zip --name copy")]
     Import {
+        /// File that `hermes profile export` wrote
         file: PathBuf,
         /// Name of the profile [default: the file's]
         #[arg(long)]
@@ -248,8 +336,27 @@ pub(crate) enum ProfileCommand {
 }
 
 #[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct InstallProfileArguments {
+    /// Folder, or address of a git repository, with a distribution.yaml
+    pub(crate) source: String,
+    /// Name of the profile [default: the distribution's]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Create a command of the profile's name
+    #[arg(long)]
+    pub(crate) alias: bool,
+    /// Install over a profile of this name; what is yours stays
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Don't ask for confirmation
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Clone, Default, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "one field per flag")]
 pub(crate) struct CreateProfileArguments {
+    /// Name of the profile: small letters, digits, - and _
     pub(crate) name: String,
     /// Copy settings, keys, SOUL.md, skills and memory of the current profile
     #[arg(long)]
@@ -288,6 +395,7 @@ pub(crate) struct BackupArguments {
 }
 
 #[derive(Debug, Clone, Default, clap::Args)]
+#[command(after_help = "Example: hermes import hermes.zip")]
 pub(crate) struct ImportArguments {
     /// A file that `hermes backup` wrote
     pub(crate) file: PathBuf,
@@ -297,6 +405,7 @@ pub(crate) struct ImportArguments {
 }
 
 #[derive(Debug, Clone, Default, clap::Args)]
+#[command(after_help = "Example: hermes uninstall")]
 pub(crate) struct UninstallArguments {
     /// Also delete the home: sessions, memory, settings, keys
     #[arg(long)]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use hermes_acp::{AcpServer, EditorAgents, EditorMode, EditorReply};
+use hermes_acp::{AcpServer, EditorAgents, EditorMode, EditorModel, EditorReply};
 use hermes_agent::{Agent, Conversation, SessionLogMode};
 use hermes_config::{Env, ProgramSurface};
 use hermes_gateway::slash::{
@@ -20,11 +20,12 @@ use hermes_types::{
 };
 
 use crate::cli::{self, ChatArguments};
+use crate::command::model_picker;
 use crate::context::{ProgramContext, local_time};
 use crate::output::Console;
 use crate::wiring::agent_factory::AgentFactory;
 use crate::wiring::agent_spec::RuntimeSpec;
-use crate::wiring::live_agents::LiveAgents;
+use crate::wiring::live_agents::{LiveAgents, context as context_of};
 use crate::wiring::model::configured_judge;
 use crate::wiring::program_runtime::{ProgramConfig, ProgramRuntime};
 use crate::wiring::skills::SkillCommands;
@@ -41,6 +42,8 @@ pub(crate) fn run(context: &ProgramContext, output: &Console) -> Result<ExitCode
     let spec = RuntimeSpec::from_arguments(&ChatArguments::default());
     let (runtime, _notices) = ProgramRuntime::open(spec, from, store.clone(), clock.clone(), None, judge)?;
     let (command_runtime, mcp) = (runtime.command_runtime.clone(), runtime.mcp.clone());
+    let extensions = runtime.extensions.clone();
+    extensions.log_problems();
     let logs = SessionLogMode::Immediate(context.home.join("sessions"));
     let live = LiveSettings::new(context.home.clone(), Env::process(), context.home.path().to_owned());
     let agents = LiveAgents::new(live.clone(), AgentFactory::new(runtime, logs));
@@ -54,8 +57,9 @@ pub(crate) fn run(context: &ProgramContext, output: &Console) -> Result<ExitCode
     let served = workers.block_on(async {
         // The servers connect while the editor opens its session.
         mcp.follow(from);
+        extensions.plugins.load().await;
         let served = server.serve_stdio().await;
-        tokio::join!(command_runtime.shut_down(), mcp.shut_down());
+        tokio::join!(command_runtime.shut_down(), mcp.shut_down(), extensions.shut_down());
         served
     });
     workers.shutdown_background();
@@ -82,10 +86,37 @@ impl EditorPort {
 }
 
 impl EditorAgents for EditorPort {
-    fn agent(&self) -> Result<Agent, String> {
-        let request =
-            AgentRequest { platform: "acp", tool_user: Some(ToolUser::Editor), ..AgentRequest::default() };
+    fn agent(&self, model: Option<&EditorModel>) -> Result<Agent, String> {
+        let request = AgentRequest {
+            platform: "acp",
+            tool_user: Some(ToolUser::Editor),
+            model: model.map(|chosen| chosen.model.as_str()),
+            provider: model.map(|chosen| chosen.provider.as_str()),
+            ..AgentRequest::default()
+        };
         self.agents.agent(&request)
+    }
+
+    fn models(&self) -> BoxFuture<'static, Vec<EditorModel>> {
+        let settings = self.live.current();
+        let context = context_of(self.live.home(), &settings);
+        let config = settings.config.clone();
+        let (answer, listed) = tokio::sync::oneshot::channel();
+        // On a thread of its own, because it may wait for the network.
+        let started = std::thread::Builder::new().name("models".to_owned()).spawn(move || {
+            // There is no receiver any more when the program ends.
+            let _ = answer.send(model_picker::offered(&context, config));
+        });
+        Box::pin(async move {
+            if let Err(error) = started {
+                tracing::warn!(%error, "the models cannot be listed");
+            }
+            let offered = listed.await.unwrap_or_default();
+            offered
+                .into_iter()
+                .map(|offer| EditorModel { provider: offer.provider, model: offer.model })
+                .collect()
+        })
     }
 
     fn set_working_folder(&self, task: &TaskId, folder: &Path) {

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use hermes_config::env::dotenv;
-use hermes_config::{Config, Error, ManagedMode, migrate, save, set};
+use hermes_config::set::{self, ValueCheck};
+use hermes_config::{Config, Error, ManagedMode, migrate, save};
 
 use crate::cli::ConfigCommand;
 use crate::context::ProgramContext;
@@ -40,12 +41,19 @@ pub(crate) fn run(
     let ProgramContext { home, env, .. } = context;
     match command.unwrap_or(ConfigCommand::Show) {
         ConfigCommand::Show => show(context, output),
-        ConfigCommand::Set { key, value } => {
-            let outcome = set::set(home, env, &key.unwrap_or_default(), &value.unwrap_or_default());
+        ConfigCommand::Set { key, value, force } => {
+            let check = if force { ValueCheck::Skip } else { ValueCheck::Enforce };
+            let (key, value) = (key.unwrap_or_default(), value.unwrap_or_default());
+            let outcome = set::set_checked(home, env, &key, &value, check);
             return print_lines(outcome.map(|outcome| outcome.lines), output);
         }
-        ConfigCommand::Get { key } => {
+        ConfigCommand::Get { key, json } => {
             let config = context.config(output);
+            if json {
+                let value = set::get_value(&config, env, &key)?;
+                output.line(&serde_json::to_string_pretty(&value.to_json())?);
+                return Ok(ExitCode::SUCCESS);
+            }
             return print_lines(set::get(&config, env, &key).map(|value| vec![value]), output);
         }
         ConfigCommand::Unset { key } => {

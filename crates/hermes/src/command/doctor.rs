@@ -6,25 +6,20 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::Result;
 use hermes_channels::PLATFORMS;
 use hermes_config::auth::AuthFile;
 use hermes_config::env::dotenv;
-use hermes_config::settings::TerminalSettings;
-use hermes_config::{Config, ManagedMode, ProgramSurface, save, user_home};
+use hermes_config::settings::{BackendFacts, TerminalSettings};
+use hermes_config::{Config, ManagedMode, save, user_home};
 use hermes_exec::SandboxState;
 use hermes_gateway::process;
-use hermes_model::credential::CredentialContext;
-use hermes_model::discovery::{ListFreshness, ModelDiscovery};
-use hermes_model::provider::{ProviderChoice, ProviderInputs, ResolvedModel, resolve};
-use hermes_net::HttpClient;
+use hermes_model::discovery::ListFreshness;
+use hermes_model::provider::{ProviderChoice, ProviderInputs};
 use hermes_schedule::{JobFilter, JobStore, Zone};
 use hermes_store::{IndexHealth, Store};
-use hermes_task::SystemClock;
 use hermes_tools::BUILT_IN_TOOLS;
-use hermes_types::{Cancel, Clock};
 use serde_json::{Value, json};
 
 use crate::cli::DoctorArguments;
@@ -32,6 +27,7 @@ use crate::context::ProgramContext;
 use crate::output::Console;
 use crate::wiring;
 use crate::wiring::channels::options;
+use crate::wiring::model_lists::{list_models, target_of};
 
 /// Programs that tools use when they are there.
 const PROGRAMS: [(&str, &str); 4] = [
@@ -100,20 +96,7 @@ struct Doctor<'a> {
 }
 
 pub(crate) fn run(arguments: &DoctorArguments, context: &ProgramContext, output: &Console) -> ExitCode {
-    let config = Config::load(&context.home, &context.env);
-    context.register_secrets(&config);
-    let mut doctor = Doctor { context, config, section: "", checks: Vec::new() };
-    doctor.runtime();
-    doctor.configuration();
-    doctor.home();
-    doctor.database();
-    doctor.model(arguments.offline);
-    doctor.sign_ins();
-    doctor.terminal();
-    doctor.programs();
-    doctor.gateway();
-    doctor.jobs();
-    doctor.tools();
+    let doctor = examine(arguments.offline, context);
     let mut fixed = Vec::new();
     if arguments.fix {
         for check in doctor.checks.iter().filter(|check| check.repair.is_some()) {
@@ -131,37 +114,67 @@ pub(crate) fn run(arguments: &DoctorArguments, context: &ProgramContext, output:
     ExitCode::SUCCESS
 }
 
+/// Runs all checks.
+fn examine(offline: bool, context: &ProgramContext) -> Doctor<'_> {
+    let config = Config::load(&context.home, &context.env);
+    context.register_secrets(&config);
+    let mut doctor = Doctor { context, config, section: "", checks: Vec::new() };
+    doctor.runtime();
+    doctor.configuration();
+    doctor.home();
+    doctor.database();
+    doctor.model(offline);
+    doctor.sign_ins();
+    doctor.terminal();
+    doctor.programs();
+    doctor.gateway();
+    doctor.jobs();
+    doctor.tools();
+    doctor
+}
+
+/// Returns the checks that ask no server, as text.
+pub(crate) fn report(context: &ProgramContext) -> String {
+    lines(&examine(true, context).checks, &[], false).join("\n")
+}
+
 fn print(checks: &[Check], fixed: &[String], fixes: bool, output: &Console) {
-    output.line("⚕ Hermes Doctor");
+    for line in lines(checks, fixed, fixes) {
+        output.line(&line);
+    }
+}
+
+fn lines(checks: &[Check], fixed: &[String], fixes: bool) -> Vec<String> {
+    let mut lines = vec!["⚕ Hermes Doctor".to_owned()];
     let mut section = "";
     for check in checks {
         if check.section != section {
             section = check.section;
-            output.line(&format!("\n{section}"));
+            lines.push(format!("\n{section}"));
         }
-        output.line(&format!("  {} {}", check.result.mark(), check.text));
+        lines.push(format!("  {} {}", check.result.mark(), check.text));
     }
     let issues: Vec<&Check> = checks
         .iter()
         .filter(|check| matches!(check.result, CheckResult::Bad | CheckResult::Warning))
         .filter(|check| !check.advice.is_empty())
         .collect();
-    output.line("");
+    lines.push(String::new());
     if issues.is_empty() {
-        return output.line("All checks passed! 🎉");
+        lines.push("All checks passed! 🎉".to_owned());
+        return lines;
     }
-    output.line(&format!("Found {} issue(s) to address:", issues.len()));
+    lines.push(format!("Found {} issue(s) to address:", issues.len()));
     for (at, check) in issues.iter().enumerate() {
-        output.line(&format!("  {}. {}: {}", at + 1, check.text, check.advice));
+        lines.push(format!("  {}. {}: {}", at + 1, check.text, check.advice));
     }
     if fixes {
-        output.line(&format!("\nFixed {} issue(s).", fixed.len()));
-        for text in fixed {
-            output.line(&format!("  ✓ {text}"));
-        }
+        lines.push(format!("\nFixed {} issue(s).", fixed.len()));
+        lines.extend(fixed.iter().map(|text| format!("  ✓ {text}")));
     } else if checks.iter().any(|check| check.repair.is_some()) {
-        output.line("\n`hermes doctor --fix` mends what can be mended without losing anything.");
+        lines.push("\n`hermes doctor --fix` mends what can be mended without losing anything.".to_owned());
     }
+    lines
 }
 
 fn as_json(checks: &[Check], fixed: &[String]) -> String {
@@ -376,9 +389,9 @@ impl Doctor<'_> {
     fn model(&mut self, offline: bool) {
         self.section = "Model";
         let inputs = ProviderInputs::read(&self.context.home, self.config.clone(), self.context.env.clone());
-        let target = match resolve(&inputs, &ProviderChoice::default(), ProgramSurface::Cli) {
-            Ok(ResolvedModel::Target(target)) => target,
-            Ok(ResolvedModel::Offline) => {
+        let target = match target_of(&inputs, &ProviderChoice::default()) {
+            Ok(Some(target)) => target,
+            Ok(None) => {
                 return self.warn(
                     "no model is configured; the built-in offline model answers",
                     "`hermes setup model` connects one",
@@ -390,17 +403,7 @@ impl Doctor<'_> {
         if offline {
             return;
         }
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let asked = (|| -> Result<usize> {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let net = HttpClient::new(wiring::net_config(&self.context.env, &clock))?;
-            let credentials =
-                CredentialContext::new(net, clock, &self.context.home, self.context.env.clone());
-            let discovery = ModelDiscovery::new(credentials.clone(), self.context.home.clone());
-            let endpoint = target.endpoint(&credentials);
-            let cancel = Cancel::new();
-            Ok(runtime.block_on(discovery.models(&endpoint, ListFreshness::Current, &cancel))?.len())
-        })();
+        let asked = list_models(&target, self.context, ListFreshness::Current).map(|models| models.len());
         match asked {
             Ok(count) => self.good(format!("{} answers and lists {count} model(s)", target.provider())),
             Err(error) => {
@@ -437,23 +440,16 @@ impl Doctor<'_> {
     fn terminal(&mut self) {
         self.section = "Terminal";
         let settings = TerminalSettings::resolve(&self.config, &self.context.env);
-        let backend = self.context.env.get("TERMINAL_ENV");
-        let backend = backend.map_or_else(|| self.config.text("terminal.backend"), str::to_owned);
-        if backend != "local" {
-            let program = match backend.as_str() {
-                "docker" => Some("docker"),
-                "ssh" => Some("ssh"),
-                "singularity" => Some("singularity"),
-                _ => None,
-            };
-            return match program.filter(|program| find_program(program, self.context).is_none()) {
-                Some(program) => {
-                    self.bad(
-                        format!("commands run by {backend}, but {program} is not installed"),
-                        "install it",
-                    );
-                }
-                None => self.good(format!("commands run by {backend}")),
+        let backend = settings.backend.clone();
+        if !settings.is_local() {
+            let programs = BackendFacts::find(&backend).map_or(&[][..], |facts| facts.programs);
+            let is_ready = programs.is_empty()
+                || programs.iter().any(|program| find_program(program, self.context).is_some());
+            return if is_ready {
+                self.good(format!("commands run by {backend}"));
+            } else {
+                let program = programs.join(" or ");
+                self.bad(format!("commands run by {backend}, but {program} is not installed"), "install it");
             };
         }
         let Ok(user_home) = user_home(&self.context.env) else {

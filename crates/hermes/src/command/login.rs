@@ -34,10 +34,10 @@ pub(crate) fn run(
     let means = CredentialContext::new(net, clock.clone(), &context.home, context.env.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let cancel = Cancel::new();
-    let opener = (!arguments.no_browser).then(|| Opener::here(&context.env, &clock)).flatten();
+    let opener = (!arguments.sign_in.no_browser).then(|| Opener::here(&context.env, &clock)).flatten();
     let done = runtime.block_on(async {
         let mut signals = ChatSignals::listen()?;
-        let limit = arguments.timeout.map_or(Duration::MAX, Duration::from_secs);
+        let limit = arguments.sign_in.timeout.map_or(Duration::MAX, Duration::from_secs);
         tokio::select! {
             biased;
             _ = signals.next() => Ok(Err(LoginFailure::Cancelled)),
@@ -141,14 +141,15 @@ async fn sign_in(
     if SignInProvider::of(&arguments.provider) != Some(SignInProvider::Nous) {
         return login(means, &arguments.provider, &watch, cancel).await;
     }
+    let given = &arguments.sign_in;
     let verification =
-        if arguments.insecure { CertificateVerification::Skipped } else { CertificateVerification::Required };
+        if given.insecure { CertificateVerification::Skipped } else { CertificateVerification::Required };
     let options = NousLoginOptions {
-        portal_url: arguments.portal_url.clone(),
-        inference_url: arguments.inference_url.clone(),
-        client_id: arguments.client_id.clone(),
-        scope: arguments.scope.clone(),
-        tls: TlsOverrides { ca_bundle: arguments.ca_bundle.clone(), verification },
+        portal_url: given.portal_url.clone(),
+        inference_url: given.inference_url.clone(),
+        client_id: given.client_id.clone(),
+        scope: given.scope.clone(),
+        tls: TlsOverrides { ca_bundle: given.ca_bundle.clone(), verification },
     };
     login_to_nous(means, &options, &watch, cancel).await?;
     Ok(SignInProvider::Nous)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::cli::LogsArguments;
 use crate::context::{ProgramContext, local_time, now};
@@ -82,7 +82,7 @@ impl LineFilter {
                 LEVELS.iter().skip(at).copied().collect()
             }
         };
-        let since = arguments.since.as_deref().map(parse_age).transpose()?;
+        let since = arguments.since.as_deref().map(super::age::parse).transpose()?;
         let since = since.map(|age| {
             let at = now().minus(age);
             local_time(at).to_string().replace('T', " ")
@@ -105,20 +105,6 @@ impl LineFilter {
             && self.component.as_ref().is_none_or(|component| target.contains(component.as_str()))
             && self.since.as_ref().is_none_or(|since| format!("{date} {time}") >= *since)
     }
-}
-
-/// Parses `30s`, `10m`, `2h` or `1d`.
-fn parse_age(text: &str) -> Result<Duration> {
-    let unit = text.chars().last().unwrap_or_default();
-    let factor = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3_600,
-        'd' => 86_400,
-        _ => bail!("`{text}` is no age; write for example 30m, 2h or 1d"),
-    };
-    let number: u64 = text.trim_end_matches(unit).parse().with_context(|| format!("`{text}` is no age"))?;
-    Ok(Duration::from_secs(number.saturating_mul(factor)))
 }
 
 /// A file that grows, and is sometimes replaced by a new one.

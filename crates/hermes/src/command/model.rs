@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use hermes_config::{Config, ProgramSurface, set};
 use hermes_model::credential::CredentialContext;
-use hermes_model::discovery::ModelDiscovery;
+use hermes_model::discovery::{ListFreshness, ModelDiscovery};
 use hermes_model::provider::switch::{self, SwitchError, SwitchNote};
 use hermes_model::provider::{
     ModelTarget, ProviderChoice, ProviderInputs, ResolveError, ResolvedModel, name, resolve,
@@ -15,14 +15,86 @@ use hermes_net::HttpClient;
 use hermes_task::SystemClock;
 use hermes_types::{Cancel, Clock};
 
+use super::chat;
+use crate::cli::{LoginArguments, ModelArguments, SignInArguments};
 use crate::context::ProgramContext;
-use crate::output::Console;
-use crate::wiring;
+use crate::output::{Confirmation, Console};
+use crate::wiring::{self, model_lists};
 
-pub(crate) fn run(wanted: Option<&str>, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
+pub(crate) fn run(
+    arguments: &ModelArguments,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<ExitCode> {
     let config = context.config(output);
+    if arguments.list {
+        return list(arguments, context, config, output);
+    }
+    // On a terminal a model is picked; a script gets the present one.
+    let picked = match &arguments.name {
+        None if !arguments.refresh && chat::can_have_screen(&context.env) => {
+            let picked = chat::pick_model(context, config.clone())?;
+            if picked.is_none() {
+                output.line("No change.");
+            }
+            picked
+        }
+        _ => None,
+    };
+    let wanted = arguments.name.as_deref().or(picked.as_deref());
     for line in answer(wanted, context, config)? {
         output.line(&line);
+    }
+    let config = Config::load(&context.home, &context.env);
+    let inputs = ProviderInputs::read(&context.home, config.clone(), context.env.clone());
+    let resolved = resolve(&inputs, &ProviderChoice::default(), ProgramSurface::Cli);
+    if let Err(ResolveError::NotSignedIn { provider, .. }) = &resolved
+        && (arguments.sign_in != SignInArguments::default() || wants_to_sign_in(provider, output))
+    {
+        let login = LoginArguments { provider: provider.clone(), sign_in: arguments.sign_in.clone() };
+        return super::login::run(&login, context, output);
+    }
+    if arguments.refresh {
+        return list(&ModelArguments { name: None, ..arguments.clone() }, context, config, output);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn wants_to_sign_in(provider: &str, output: &Console) -> bool {
+    output.confirm(&format!("Sign in to {provider} now?")) == Confirmation::Yes
+}
+
+/// Prints the models of the active provider, or of the one that is named.
+fn list(
+    arguments: &ModelArguments,
+    context: &ProgramContext,
+    config: Config,
+    output: &Console,
+) -> Result<ExitCode> {
+    let inputs = ProviderInputs::read(&context.home, config, context.env.clone());
+    let named = arguments.name.as_deref().map(|name| name.trim_end_matches(':').to_owned());
+    let choice = ProviderChoice { provider: named, ..ProviderChoice::default() };
+    let Some(target) = model_lists::target_of(&inputs, &choice)? else {
+        bail!("no provider is configured: `hermes setup model` connects one");
+    };
+    let freshness = if arguments.refresh { ListFreshness::Current } else { ListFreshness::Recent };
+    match model_lists::list_models(&target, context, freshness) {
+        Ok(models) => {
+            for model in models {
+                output.line(&model.id);
+            }
+        }
+        Err(error) => {
+            let known =
+                hermes_config::provider::registry::find(target.provider()).map_or(&[][..], |row| row.models);
+            if known.is_empty() {
+                return Err(error);
+            }
+            output.notice(&format!("note: {error:#}; these are the models this release knows"));
+            for model in known {
+                output.line(model);
+            }
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

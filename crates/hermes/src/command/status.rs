@@ -6,10 +6,12 @@ use hermes_channels::PLATFORMS;
 use hermes_config::auth::AuthFile;
 use hermes_config::env::bridge::exported_variables;
 use hermes_config::env::variables;
+use hermes_config::provider::registry::{ProviderKind, REGISTRY};
 use hermes_config::settings::TerminalSettings;
 use hermes_config::{Config, Env, ProgramSurface, user_home};
 use hermes_exec::SandboxState;
 use hermes_gateway::process;
+use hermes_model::discovery::ListFreshness;
 use hermes_model::provider::{ProviderChoice, ProviderInputs, ResolvedModel, resolve};
 use hermes_schedule::{JobFilter, JobStore, Zone};
 use hermes_serve::{ServerSettings, WebhookSettings};
@@ -18,6 +20,7 @@ use serde_json::Value;
 use crate::context::ProgramContext;
 use crate::output::Console;
 use crate::wiring::channels::options;
+use crate::wiring::model_lists::{list_models, target_of};
 use crate::wiring::sandbox;
 
 /// Selects the keys to list.
@@ -37,6 +40,7 @@ pub(crate) fn run(keys: KeyFilter, deep: bool, context: &ProgramContext, output:
     ));
     let sections = [
         ("Environment", environment(context, &config)),
+        ("Model providers", providers(keys, deep, context, &config)),
         ("API keys", api_keys(keys, &env)),
         ("Sign-ins", sign_ins(context)),
         ("Terminal backend", terminal(context, &config, &env)),
@@ -52,7 +56,36 @@ pub(crate) fn run(keys: KeyFilter, deep: bool, context: &ProgramContext, output:
             output.line(&format!("  {line}"));
         }
     }
+    output.line("\n`hermes doctor` checks everything, `hermes setup` changes it.");
     ExitCode::SUCCESS
+}
+
+/// Lists the providers that could be used, the configured one first. Asks that one for its models if `deep`.
+fn providers(keys: KeyFilter, deep: bool, context: &ProgramContext, config: &Config) -> Vec<String> {
+    let mut lines = Vec::new();
+    let inputs = ProviderInputs::read(&context.home, config.clone(), context.env.clone());
+    if let Ok(Some(target)) = target_of(&inputs, &ProviderChoice::default()) {
+        lines.push(row(true, target.provider(), "in use"));
+        if deep {
+            lines.push(match list_models(&target, context, ListFreshness::Current) {
+                Ok(models) => row(true, "  reachable", &format!("lists {} models", models.len())),
+                Err(error) => row(false, "  reachable", &format!("{error:#}")),
+            });
+        }
+    }
+    let auth = AuthFile::new(&context.home).read();
+    for provider in REGISTRY.iter().filter(|provider| provider.kind != ProviderKind::Offline) {
+        let variable = provider.keys.iter().find(|name| context.env.is_set(name));
+        let is_signed_in = auth.provider(provider.id).is_some();
+        let words = match variable {
+            Some(name) => format!("key in {name}"),
+            None if is_signed_in => "signed in".to_owned(),
+            None if keys == KeyFilter::All => "not set up".to_owned(),
+            None => continue,
+        };
+        lines.push(row(variable.is_some() || is_signed_in, provider.id, &words));
+    }
+    or_none(lines, "none is set up; `hermes setup model` connects one")
 }
 
 fn mark(good: bool) -> &'static str {

@@ -8,17 +8,22 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
+use hermes_config::{Config, migrate};
 use hermes_gateway::process;
 use rustix::process::Signal;
 
-use crate::cli;
-use crate::context::ProgramContext;
-use crate::output::Console;
+use super::backup::{self, ArchiveScope};
+use crate::cli::{self, UpdateArguments};
+use crate::context::{ProgramContext, local_time, now};
+use crate::output::{Confirmation, Console};
 use crate::wiring::bundled_skills;
 
 const INSTALLER: &str = include_str!("../../../../scripts/install.sh");
 /// The name of the file beside the program's folder that records how it was installed.
 const RECORD: &str = ".hermes-install";
+const BACKUP_PREFIX: &str = "pre-update-";
+/// The number of backups of updates that are kept.
+const KEPT_BACKUPS: usize = 3;
 
 /// Describes where and how this program was installed.
 #[derive(Debug)]
@@ -52,15 +57,31 @@ impl Installation {
     }
 }
 
-pub(crate) fn run(output: &Console) -> Result<ExitCode> {
+pub(crate) fn run(
+    arguments: &UpdateArguments,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<ExitCode> {
     let own = Installation::own()?;
-    output.line(&format!("⚕ Updating Hermes Agent... (now {})", cli::version()));
-    let folder = own.folder.to_str().context("the installation's folder has no readable name")?;
-    let mut arguments = vec!["-c", INSTALLER, "install.sh", "--update", "--dir", folder];
-    for (flag, name) in [("--hermes-home", "home"), ("--branch", "branch")] {
-        if let Some(value) = own.recorded(name) {
-            arguments.extend([flag, value]);
+    if !arguments.check {
+        if !arguments.no_backup {
+            back_up(arguments.backup, context, output)?;
         }
+        output.line(&format!("⚕ Updating Hermes Agent... (now {})", cli::version()));
+    }
+    let folder = own.folder.to_str().context("the installation's folder has no readable name")?;
+    let mut options = vec!["-c", INSTALLER, "install.sh", "--update", "--dir", folder];
+    if arguments.check {
+        options.push("--check");
+    }
+    if arguments.yes {
+        options.push("--yes");
+    }
+    if let Some(home) = own.recorded("home") {
+        options.extend(["--hermes-home", home]);
+    }
+    if let Some(branch) = arguments.branch.as_deref().or_else(|| own.recorded("branch")) {
+        options.extend(["--branch", branch]);
     }
     let variables = [
         ("HERMES_SOURCE", "source"),
@@ -71,12 +92,34 @@ pub(crate) fn run(output: &Console) -> Result<ExitCode> {
     ];
     let variables: Vec<(&str, &str)> =
         variables.into_iter().filter_map(|(variable, name)| Some((variable, own.recorded(name)?))).collect();
-    Err(hermes_exec::exec_program("bash", &arguments, &variables))
-        .context("the installer could not be started")
+    Err(hermes_exec::exec_program("bash", &options, &variables)).context("the installer could not be started")
+}
+
+/// Backs up the home before an update, and removes all but the latest of such copies.
+fn back_up(whole: bool, context: &ProgramContext, output: &Console) -> Result<()> {
+    let folder = context.home.folder("backups")?;
+    let at = local_time(now()).to_string().replace([':', '-'], "").replace('T', "-");
+    let file = folder.join(format!("{BACKUP_PREFIX}{at}.zip"));
+    let scope = if whole { ArchiveScope::Everything } else { ArchiveScope::Quick };
+    let count = backup::write_archive(&context.home, &file, scope)?;
+    output.line(&format!("✓ {count} files backed up in {}", file.display()));
+    let is_own = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(BACKUP_PREFIX))
+    };
+    let mut copies: Vec<PathBuf> =
+        fs::read_dir(&folder)?.flatten().map(|entry| entry.path()).filter(is_own).collect();
+    // Their names begin with the date.
+    copies.sort();
+    for old in copies.iter().rev().skip(KEPT_BACKUPS) {
+        if let Err(error) = fs::remove_file(old) {
+            output.notice(&format!("note: {} could not be removed: {error}", old.display()));
+        }
+    }
+    Ok(())
 }
 
 /// Runs the first steps of the new version after an update.
-pub(crate) fn finish(context: &ProgramContext, output: &Console) -> ExitCode {
+pub(crate) fn finish(arguments: &UpdateArguments, context: &ProgramContext, output: &Console) -> ExitCode {
     // The stored result of the update check refers to the old version.
     match fs::remove_file(context.home.join(".update_check")) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -85,11 +128,35 @@ pub(crate) fn finish(context: &ProgramContext, output: &Console) -> ExitCode {
         _ => {}
     }
     // Loading prints warnings about outdated settings.
-    context.config(output);
+    let config = context.config(output);
+    migrate_config(&config, arguments.yes, context, output);
     bundled_skills::sync_aloud(context, output);
     if let Some(pid) = process::signal_running(&context.home, Signal::USR2) {
         output.line(&format!("The gateway (PID {pid}) begins again with it; what it was doing goes on."));
     }
     output.line("✓ Update complete!");
     ExitCode::SUCCESS
+}
+
+/// Offers to bring config.yaml to the version of this release.
+fn migrate_config(config: &Config, yes: bool, context: &ProgramContext, output: &Console) {
+    let status = migrate::status(config, &context.env);
+    let is_old = status.current.is_some_and(|current| current < status.latest);
+    if !is_old {
+        return;
+    }
+    let question = format!("config.yaml: migrate it ({})?", status.version_line());
+    if !yes && output.confirm(&question) != Confirmation::Yes {
+        output.line(&format!("config.yaml: {}; `hermes config migrate` migrates it", status.version_line()));
+        return;
+    }
+    match migrate::migrate(&context.home, &context.env, migrate::MigrationMode::Apply) {
+        Ok(report) => {
+            for line in report.lines {
+                output.line(&line);
+            }
+        }
+        // The update itself is complete; the old file still works.
+        Err(error) => output.notice(&format!("note: config.yaml was not migrated: {error}")),
+    }
 }

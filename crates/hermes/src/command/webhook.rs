@@ -6,10 +6,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use hermes_schedule::JobScript;
 use hermes_serve::{WebhookRoute, WebhookSettings, WebhookSubscriptions, is_valid_route_name, sign};
 use serde_json::{Map, Value, json};
 
-use crate::cli::WebhookCommand;
+use crate::cli::{SubscribeArguments, WebhookCommand};
 use crate::context::{ProgramContext, local_time, now};
 use crate::output::Console;
 
@@ -23,46 +24,8 @@ pub(crate) fn run(command: WebhookCommand, context: &ProgramContext, output: &Co
     };
     let subscriptions = WebhookSubscriptions::new(context.home.join("webhook_subscriptions.json"));
     match command {
-        WebhookCommand::Subscribe {
-            name,
-            prompt,
-            events,
-            description,
-            skills,
-            deliver,
-            deliver_chat_id,
-            secret,
-        } => {
-            let name = name.to_lowercase().replace(' ', "-");
-            if !is_valid_route_name(&name) {
-                bail!(
-                    "`{name}` cannot be a route: letters, digits, `-` and `_`, beginning with a letter or digit"
-                );
-            }
-            let mut deliver_extra = Map::new();
-            if let Some(chat) = deliver_chat_id {
-                deliver_extra.insert("chat_id".to_owned(), Value::String(chat));
-            }
-            let secret = secret.map_or_else(random_secret, Ok)?;
-            let route = WebhookRoute {
-                events: listed(events.as_deref()),
-                secret: Some(secret.clone()),
-                prompt,
-                skills: listed(skills.as_deref()),
-                deliver: deliver.unwrap_or_else(|| "log".to_owned()),
-                deliver_extra,
-                description,
-                created_at: Some(local_time(now()).to_string()),
-                enabled: true,
-                more: Map::new(),
-            };
-            let mut routes = subscriptions.all();
-            routes.insert(name.clone(), route);
-            subscriptions.save(&routes)?;
-            output.line(&format!("✓ Subscribed {name}"));
-            let host = if settings.host == "0.0.0.0" { "localhost" } else { settings.host.as_str() };
-            output.line(&format!("  URL:    http://{host}:{}/webhooks/{name}", settings.port));
-            output.line(&format!("  Secret: {secret}"));
+        WebhookCommand::Subscribe(arguments) => {
+            subscribe(&arguments, &settings, &subscriptions, context, output)?;
         }
         WebhookCommand::List => list(&settings, &subscriptions, output),
         WebhookCommand::Remove { name } => {
@@ -85,6 +48,57 @@ pub(crate) fn run(command: WebhookCommand, context: &ProgramContext, output: &Co
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Adds a route or changes one; a route that is changed keeps its secret.
+fn subscribe(
+    arguments: &SubscribeArguments,
+    settings: &WebhookSettings,
+    subscriptions: &WebhookSubscriptions,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<()> {
+    let name = arguments.name.to_lowercase().replace(' ', "-");
+    if !is_valid_route_name(&name) {
+        bail!("`{name}` cannot be a route: letters, digits, `-` and `_`, beginning with a letter or digit");
+    }
+    let deliver = arguments.deliver.clone().unwrap_or_else(|| "log".to_owned());
+    if arguments.deliver_only && deliver == "log" {
+        bail!(
+            "--deliver-only needs somewhere to deliver to, such as --deliver telegram; nothing was changed"
+        );
+    }
+    if let Some(script) = &arguments.script {
+        JobScript::find(&context.home, script)?;
+    }
+    let mut deliver_extra = Map::new();
+    if let Some(chat) = &arguments.deliver_chat_id {
+        deliver_extra.insert("chat_id".to_owned(), Value::String(chat.clone()));
+    }
+    let mut routes = subscriptions.all();
+    let present = routes.get(&name).and_then(|route| route.secret.clone());
+    let secret = arguments.secret.clone().or(present).map_or_else(random_secret, Ok)?;
+    let route = WebhookRoute {
+        events: listed(arguments.events.as_deref()),
+        secret: Some(secret.clone()),
+        prompt: arguments.prompt.clone(),
+        skills: listed(arguments.skills.as_deref()),
+        deliver,
+        deliver_extra,
+        deliver_only: arguments.deliver_only,
+        script: arguments.script.clone(),
+        description: arguments.description.clone(),
+        created_at: Some(local_time(now()).to_string()),
+        enabled: true,
+        more: Map::new(),
+    };
+    routes.insert(name.clone(), route);
+    subscriptions.save(&routes)?;
+    output.line(&format!("✓ Subscribed {name}"));
+    let host = if settings.host == "0.0.0.0" { "localhost" } else { settings.host.as_str() };
+    output.line(&format!("  URL:    http://{host}:{}/webhooks/{name}", settings.port));
+    output.line(&format!("  Secret: {secret}"));
+    Ok(())
 }
 
 fn listed(text: Option<&str>) -> Vec<String> {

@@ -68,6 +68,7 @@ impl AgentFactory {
             memory_stores: &memory_stores,
             checkpoints: checkpoints.clone(),
             side: of_turn.side.clone(),
+            vision: models.vision(),
         };
         let tools = tools::select_tools(runtime, spec, parts, from);
         let prompt = prompt::source(spec, folder, from, &memory_stores, &tools.registry);
@@ -79,6 +80,7 @@ impl AgentFactory {
             .request_options(settings::request_options(runtime.surface, from))
             .compression(settings::compression(from))
             .review_intervals(settings::review_intervals(from.config))
+            .hooks(Arc::new(runtime.extensions.hooks.clone()))
             .folders(AgentFolders { results: Some(from.context.home.join("results")), logs })
             .build();
         let (all_tools, unknown_toolsets) = (tools.all, tools.unknown_toolsets);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use hermes_agent::{Agent, RequestOptions, SessionLogMode};
+use hermes_agent::{Agent, ContextFiles, RequestOptions, SessionLogMode};
 use hermes_config::settings::McpServer;
 use hermes_config::{Config, Env};
 use hermes_gateway::{LiveSettings, process};
@@ -17,6 +17,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::CommandRuntime;
 use super::agent_factory::{AgentFactory, BuiltAgent};
 use super::agent_spec::{AgentSpec, RuntimeSpec};
+use super::extensions::Extensions;
 use super::mcp::{self, McpRuntime};
 use super::message_sender::SandboxFilePolicy;
 use super::model::{ModelSet, choose_models};
@@ -99,8 +100,21 @@ impl AgentRuntime {
         })
     }
 
-    /// Begins to connect the MCP servers. Must be called within a runtime.
-    pub(crate) fn start_servers(&mut self, context: &ProgramContext) {
+    /// Loads the plugins, and begins to connect the MCP servers. Must be called within a runtime.
+    pub(crate) async fn start_servers(&mut self, context: &ProgramContext) {
+        let plugins = self.extensions().plugins.clone();
+        if plugins.has_plugins() {
+            plugins.load().await;
+            let from = ProgramConfig { context, config: &self.config };
+            let runtime = &self.factory.runtime;
+            let tools = tools::with_plugins(runtime, &self.spec, self.agent.tools(), &self.all_tools, from);
+            self.agent = self.agent.clone().into_builder().tools(tools.registry.tools().to_vec()).build();
+            (self.all_tools, self.unknown_toolsets) = (tools.all, tools.unknown_toolsets);
+        }
+        self.connect_servers(context);
+    }
+
+    fn connect_servers(&mut self, context: &ProgramContext) {
         self.mcp_servers = McpServer::all(&self.config);
         self.config_modified = std::fs::metadata(context.home.config()).and_then(|file| file.modified()).ok();
         self.factory.runtime.mcp.follow(ProgramConfig { context, config: &self.config });
@@ -145,6 +159,15 @@ impl AgentRuntime {
             self.factory.runtime.mcp.follow(ProgramConfig { context, config: &config });
             self.mcp_servers = servers;
         }
+    }
+
+    pub(crate) fn extensions(&self) -> &Extensions {
+        &self.factory.runtime.extensions
+    }
+
+    /// Tells whether context files, memory and skills are used.
+    pub(crate) fn loads_rules(&self) -> bool {
+        self.spec.rules == ContextFiles::Load
     }
 
     pub(crate) fn mcp(&self) -> &McpRuntime {

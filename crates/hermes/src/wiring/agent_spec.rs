@@ -53,7 +53,11 @@ impl AgentSpec {
             model: arguments.model.clone(),
             toolsets: trimmed(toolsets.split(',')),
             max_turns: arguments.max_turns,
-            rules: if arguments.ignore_rules { ContextFiles::Skip } else { ContextFiles::Load },
+            rules: if arguments.ignore_rules || arguments.safe_mode {
+                ContextFiles::Skip
+            } else {
+                ContextFiles::Load
+            },
             session_id: if arguments.pass_session_id { SessionIdLine::Include } else { SessionIdLine::Omit },
             ..Self::for_platform(platform)
         }

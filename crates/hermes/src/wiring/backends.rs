@@ -9,10 +9,10 @@ use std::sync::Arc;
 use hermes_config::expand_tilde;
 use hermes_config::settings::{CommandBackend, TerminalSettings};
 use hermes_exec::{
-    Backend, ContainerNetwork, CredentialFiles, DaytonaAccount, DaytonaOptions, DockerEngine, DockerOptions,
-    ForwardedVariables, InstanceRetention, OutputBounds, RemoteBackend, ResourceLimits, RootFilesystem,
-    SingularityHost, SingularityHostOptions, SingularityOptions, SshHost, SshOptions, Variables,
-    scratch_folder,
+    Backend, ContainerNetwork, CredentialFiles, DaytonaAccount, DaytonaBackend, DaytonaOptions,
+    DockerBackend, DockerEngine, DockerOptions, ForwardedVariables, InstanceRetention, OutputBounds,
+    RemoteBackend, ResourceLimits, RootFilesystem, SingularityBackend, SingularityHost,
+    SingularityHostOptions, SingularityOptions, SshHost, SshOptions, Variables, scratch_folder,
 };
 use hermes_net::HttpClient;
 use hermes_types::{Clock, Secret};
@@ -73,7 +73,7 @@ impl BackendBuilder<'_> {
         }
     }
 
-    fn docker(&self) -> Result<Backend, String> {
+    fn docker(&self) -> Result<Arc<dyn Backend>, String> {
         let settings = self.settings;
         let engine =
             DockerEngine::find(self.variables(), self.clock.clone()).map_err(|error| error.to_string())?;
@@ -92,10 +92,10 @@ impl BackendBuilder<'_> {
             retention: self.retention(),
             bounds: OutputBounds::default(),
         };
-        Ok(Backend::Docker(engine, Box::new(options)))
+        Ok(Arc::new(DockerBackend { engine, options }))
     }
 
-    fn ssh(&self) -> Result<Backend, String> {
+    fn ssh(&self) -> Result<Arc<dyn Backend>, String> {
         let settings = self.settings;
         let options = SshOptions {
             host: settings.ssh_host.clone().unwrap_or_default(),
@@ -109,11 +109,11 @@ impl BackendBuilder<'_> {
             bounds: OutputBounds::default(),
         };
         SshHost::new(options, self.variables(), self.clock.clone())
-            .map(Backend::Ssh)
+            .map(|host| Arc::new(host) as Arc<dyn Backend>)
             .map_err(|error| error.to_string())
     }
 
-    fn singularity(&self) -> Result<Backend, String> {
+    fn singularity(&self) -> Result<Arc<dyn Backend>, String> {
         let (settings, env) = (self.settings, &self.context.env);
         let scratch = env.get("TERMINAL_SCRATCH_DIR").map(|folder| self.expanded(folder));
         let warning = env.number("TERMINAL_DISK_WARNING_GB").and_then(|gb| format!("{gb:.0}").parse().ok());
@@ -134,10 +134,10 @@ impl BackendBuilder<'_> {
             retention: self.retention(),
             bounds: OutputBounds::default(),
         };
-        Ok(Backend::Singularity(host, Box::new(options)))
+        Ok(Arc::new(SingularityBackend { host, options }))
     }
 
-    fn daytona(&self) -> Result<Backend, String> {
+    fn daytona(&self) -> Result<Arc<dyn Backend>, String> {
         let (settings, env) = (self.settings, &self.context.env);
         let key = Secret::new(env.get("DAYTONA_API_KEY").unwrap_or_default());
         let account =
@@ -152,7 +152,7 @@ impl BackendBuilder<'_> {
             retention: self.retention(),
             bounds: OutputBounds::default(),
         };
-        Ok(Backend::Daytona(account, Box::new(options)))
+        Ok(Arc::new(DaytonaBackend { account, options }))
     }
 
     pub(super) fn client(&self) -> Result<HttpClient, String> {

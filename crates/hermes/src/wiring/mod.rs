@@ -10,12 +10,14 @@ pub(crate) mod channels;
 mod code;
 mod command_runtime;
 mod delegation;
+pub(crate) mod extensions;
 pub(crate) mod hooks;
 pub(crate) mod live_agents;
 pub(crate) mod mcp;
 pub(crate) mod message_sender;
 mod modal;
 pub(crate) mod model;
+pub(crate) mod model_lists;
 pub(crate) mod program_runtime;
 mod programs;
 mod prompt;
@@ -24,7 +26,7 @@ mod settings;
 pub(crate) mod skills;
 pub(crate) mod temporary_delivery;
 mod tools;
-mod web;
+pub(crate) mod web;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,7 +42,7 @@ use crate::context::ProgramContext;
 
 pub(crate) use agent_runtime::AgentRuntime;
 pub(crate) use command_runtime::CommandRuntime;
-pub(crate) use model::net_config;
+pub(crate) use model::{configured_vision, net_config};
 
 /// Returns the environment of child processes; the variables in `passed` are always included.
 pub(crate) fn child_variables(env: &Env, passed: &[String]) -> Variables {

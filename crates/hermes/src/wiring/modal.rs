@@ -4,10 +4,14 @@
 //! command.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use hermes_config::auth::AuthFile;
 use hermes_config::settings::ModalMode;
-use hermes_exec::{Backend, ModalAccount, ModalGateway, ModalOptions, OutputBounds, PythonSearch, Variables};
+use hermes_exec::{
+    Backend, ModalAccount, ModalDirectBackend, ModalGateway, ModalGatewayBackend, ModalOptions, OutputBounds,
+    PythonSearch, Variables,
+};
 use hermes_types::Secret;
 
 use super::backends::BackendBuilder;
@@ -17,7 +21,7 @@ const TOKENS: [&str; 2] = ["MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET"];
 impl BackendBuilder<'_> {
     /// Returns the backend `terminal.modal_mode` names. By default it is the gateway if there is one, else the
     /// account.
-    pub(super) fn modal(&self) -> Result<Backend, String> {
+    pub(super) fn modal(&self) -> Result<Arc<dyn Backend>, String> {
         let for_gateway = |lacks| format!("the modal backend in managed mode needs {lacks}");
         let for_account = |lacks| format!("the modal backend in direct mode needs {lacks}");
         match self.settings.modal_mode {
@@ -31,7 +35,7 @@ impl BackendBuilder<'_> {
         }
     }
 
-    fn modal_gateway(&self) -> Result<Backend, String> {
+    fn modal_gateway(&self) -> Result<Arc<dyn Backend>, String> {
         let Some(address) = self.context.env.get("MODAL_GATEWAY_URL") else {
             return Err("MODAL_GATEWAY_URL, the address of the gateway that manages its sandboxes".to_owned());
         };
@@ -39,17 +43,17 @@ impl BackendBuilder<'_> {
             return Err("a sign-in with Nous, or TOOL_GATEWAY_USER_TOKEN".to_owned());
         };
         let gateway = ModalGateway::new(self.client()?, address, token, self.clock.clone());
-        Ok(Backend::Modal(gateway, Box::new(self.modal_options())))
+        Ok(Arc::new(ModalGatewayBackend { gateway, options: self.modal_options() }))
     }
 
-    fn modal_account(&self) -> Result<Backend, String> {
+    fn modal_account(&self) -> Result<Arc<dyn Backend>, String> {
         self.find_modal_tokens()?;
         let (context, names) = (self.context, TOKENS.map(str::to_owned));
         let pythons = PythonSearch { configured: self.python.as_deref(), hermes_home: context.home.path() };
         let variables = Variables::for_commands(context.env.iter(), &names, &[]);
         let account =
             ModalAccount::new(pythons, variables, context.home.modal_snapshots(), self.clock.clone());
-        Ok(Backend::ModalDirect(account, Box::new(self.modal_options())))
+        Ok(Arc::new(ModalDirectBackend { account, options: self.modal_options() }))
     }
 
     /// Checks for the credentials the account's package would find: the tokens themselves, or their file.

@@ -12,6 +12,7 @@ use hermes_types::{Clock, MessageSender, SideModel};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::agent_spec::{CheckpointMode, RuntimeSpec};
+use super::extensions::Extensions;
 use super::mcp::McpRuntime;
 use super::{CommandRuntime, tools};
 use crate::context::ProgramContext;
@@ -32,6 +33,7 @@ pub(crate) struct ProgramRuntime {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) command_runtime: CommandRuntime,
     pub(crate) mcp: McpRuntime,
+    pub(crate) extensions: Extensions,
     /// The sender for messages to chats, if there is one.
     pub(crate) message_sender: Option<Arc<dyn MessageSender>>,
 }
@@ -51,7 +53,10 @@ impl ProgramRuntime {
         let (command_runtime, notices) = CommandRuntime::open(spec, from, judge, clock.clone())?;
         let RuntimeSpec { surface, checkpoints, .. } = spec;
         let mcp = McpRuntime::new(surface, store.clone(), clock.clone());
-        Ok((Self { surface, checkpoints, store, clock, command_runtime, mcp, message_sender }, notices))
+        let extensions = Extensions::open(from, &clock)?;
+        let runtime =
+            Self { surface, checkpoints, store, clock, command_runtime, mcp, extensions, message_sender };
+        Ok((runtime, notices))
     }
 
     /// Returns the manager of checkpoints, if they are enabled.

@@ -2,7 +2,9 @@
 
 use hermes_config::{Config, Env, Home};
 use hermes_gateway::slash::{self, CommandSurface};
-use hermes_knowledge::{PLAN, PreloadedSkills, SkillFilter, SkillSet, SkillUse, invoke_text};
+use hermes_knowledge::{
+    LEARN, PLAN, PreloadedSkills, SkillFilter, SkillGroup, SkillSet, SkillUse, invoke_text,
+};
 use hermes_types::CivilTime;
 
 const LONGEST_SLUG: usize = 48;
@@ -11,17 +13,27 @@ const MAX_WORDS: usize = 8;
 /// The current skills of a home, by command name.
 pub(crate) struct SkillCommands {
     skills: SkillSet,
+    home: Home,
 }
 
 impl SkillCommands {
     pub(crate) fn for_platform(home: &Home, config: &Config, env: &Env, platform: &str) -> Self {
         let filter = SkillFilter::from_config(config, env, platform).for_use(SkillUse::Command);
-        Self { skills: SkillSet::load(home, config, env, &filter) }
+        Self { skills: SkillSet::load(home, config, env, &filter), home: home.clone() }
     }
 
     /// Returns the text the model gets when a skill is called; `None` if there is no skill of this name.
     pub(crate) fn invoke(&self, name: &str, request: &str, now: CivilTime) -> Option<String> {
+        if name == "learn" {
+            return Some(match request.trim() {
+                "" => LEARN.trim().to_owned(),
+                what => format!("{}\n\nThe user said with it: {what}", LEARN.trim()),
+            });
+        }
         if name != "plan" {
+            if let Some(group) = SkillGroup::find(&self.home, name) {
+                return Some(group.invoke(&self.skills, request));
+            }
             return self.skills.invoke(name, request, None);
         }
         let note = format!("write the plan to {}", plan_file(request, now));
@@ -36,7 +48,9 @@ impl SkillCommands {
 
     /// Lists the commands that reach a skill. A built-in command takes precedence over a skill of its name.
     pub(crate) fn commands(&self, surface: CommandSurface) -> Vec<(String, String)> {
-        let mut commands = self.skills.commands();
+        let mut commands: Vec<(String, String)> =
+            SkillGroup::all(&self.home).into_iter().map(|group| (group.name, group.description)).collect();
+        commands.extend(self.skills.commands());
         commands.retain(|(name, _)| slash::find(name, surface).is_none());
         commands
     }

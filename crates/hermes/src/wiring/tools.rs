@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hermes_config::settings::{CheckpointSettings, DelegationSettings, SecuritySettings, TerminalSettings};
+use hermes_config::user_home;
+use hermes_exec::ProgramRunner;
 use hermes_schedule::{JobStore, Zone};
 use hermes_tools::{
     CheckpointManager, ClarifyTool, CronJobTool, DelegateTool, ExecuteCodeTool, FileGuard, FileOptions,
-    FileTools, MemoryTool, PlatformToolsets, SecretMasking, SelectedTools, SendMessageTool,
+    FileTools, InlineShell, MemoryTool, PlatformToolsets, SecretMasking, SelectedTools, SendMessageTool,
     SessionSearchTool, SkillManageTool, SkillSource, SkillViewTool, SkillsListTool, TOOL_SEARCH_TOOLSET,
-    TodoTool, ToolRegistry, ToolSelection, WebExtractTool, WebSearchTool, defer_tools, is_of_server,
+    TodoTool, ToolRegistry, ToolSelection, VisionTool, WebExtractTool, WebSearchTool, defer_tools,
+    is_of_server,
 };
 use hermes_types::{Clock, SideModel, Tool};
 
@@ -19,9 +22,9 @@ use super::command_runtime::CommandTools;
 use super::mcp;
 use super::program_runtime::{ProgramConfig, ProgramRuntime};
 use super::programs::SourceCheckers;
-use super::sandbox;
 use super::settings::MemoryStores;
 use super::web;
+use super::{child_variables, sandbox, working_folder};
 use crate::context::local_time;
 
 /// The parts that the tools of one agent share with its prompt and its frontend.
@@ -32,6 +35,8 @@ pub(crate) struct ToolParts<'a> {
     pub(crate) checkpoints: Option<Arc<CheckpointManager>>,
     /// The model for side tasks, when not the main one.
     pub(crate) side: Option<SideModel>,
+    /// The model that describes pictures.
+    pub(crate) vision: Option<SideModel>,
 }
 
 /// The tools of an agent, and the unknown toolsets.
@@ -56,6 +61,7 @@ pub(crate) fn select_tools(
     let mut all = all_tools(runtime, parts, from);
     register_skills(&mut all, spec, runtime, from);
     coding.register(&mut all, &ToolRegistry::new());
+    register_plugins(&mut all, runtime);
     let all = all.with_server_tools(runtime.mcp.tools());
     let SelectedTools { mut registry, unknown } = all.select(&selection(spec, from), spec.tool_user);
     if registry.find(ExecuteCodeTool::NAME).is_some() {
@@ -95,7 +101,7 @@ pub(crate) fn with_present_servers(
 
 fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig<'_>) -> ToolRegistry {
     let ProgramConfig { context, config } = from;
-    let ToolParts { folder, user_home, memory_stores, checkpoints, side } = parts;
+    let ToolParts { folder, user_home, memory_stores, checkpoints, side, vision } = parts;
     let ProgramRuntime { store, clock, command_runtime, message_sender, .. } = runtime;
     let settings = TerminalSettings::resolve(config, &context.env);
     let sandbox = sandbox::sandbox(&settings, &user_home, context);
@@ -132,6 +138,10 @@ fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig
         registry.register(Arc::new(SendMessageTool::new(sender.clone())));
     }
     register_web(&mut registry, clock, from);
+    let can_see = vision.is_some();
+    let reader = vision.map(|side| web::picture_reader(side, store, clock, from));
+    let vision = VisionTool::new(files, reader);
+    registry.register_checked(Arc::new(vision), Arc::new(move || can_see));
     registry
 }
 
@@ -141,6 +151,38 @@ fn register_web(registry: &mut ToolRegistry, clock: &Arc<dyn Clock>, from: Progr
     let (can_search, can_extract) = (WebSearchTool::is_usable(&access), WebExtractTool::is_usable(&access));
     registry.register_checked(Arc::new(WebSearchTool::new(access.clone())), Arc::new(move || can_search));
     registry.register_checked(Arc::new(WebExtractTool::new(access)), Arc::new(move || can_extract));
+}
+
+/// Returns the tools of an agent with those of the plugins that were loaded after it was built.
+pub(crate) fn with_plugins(
+    runtime: &ProgramRuntime,
+    spec: &AgentSpec,
+    tools: &[Arc<dyn Tool>],
+    all: &ToolRegistry,
+    from: ProgramConfig<'_>,
+) -> AgentTools {
+    let mut all = all.clone();
+    register_plugins(&mut all, runtime);
+    let SelectedTools { registry: selected, unknown } = all.select(&selection(spec, from), spec.tool_user);
+    let is_there = |tool: &&Arc<dyn Tool>| tools.iter().any(|known| known.spec().name == tool.spec().name);
+    let of_plugins: Vec<String> =
+        runtime.extensions.plugins.tools().iter().map(|tool| tool.spec().name.clone()).collect();
+    let added =
+        selected.tools().iter().filter(|tool| !is_there(tool) && of_plugins.contains(&tool.spec().name));
+    let registry = ToolRegistry::of_registered(tools.iter().chain(added).cloned());
+    AgentTools { all, registry, unknown_toolsets: unknown }
+}
+
+/// Adds the tools of plugins. One whose name is taken is left out.
+fn register_plugins(registry: &mut ToolRegistry, runtime: &ProgramRuntime) {
+    for tool in runtime.extensions.plugins.tools() {
+        let name = &tool.spec().name;
+        if registry.find(name).is_some() {
+            tracing::warn!(tool = name, "a tool of a plugin has the name of another tool and is left out");
+        } else {
+            registry.register(tool);
+        }
+    }
 }
 
 fn register_skills(
@@ -158,10 +200,32 @@ fn register_skills(
         backend: TerminalSettings::resolve(config, &context.env).backend,
         clock: runtime.clock.clone(),
     };
-    let variables = runtime.command_runtime.shells.variables().clone();
+    let shells = &runtime.command_runtime.shells;
+    let view = SkillViewTool::new(source.clone(), shells.variables().clone())
+        .with_credentials(shells.credentials().cloned())
+        .with_inline_shell(inline_shell(runtime, from));
     registry.register(Arc::new(SkillsListTool::new(source.clone())));
-    registry.register(Arc::new(SkillViewTool::new(source.clone(), variables)));
+    registry.register(Arc::new(view));
     registry.register(Arc::new(SkillManageTool::new(source)));
+}
+
+/// Returns what runs the commands in texts of skills, if that is allowed.
+fn inline_shell(runtime: &ProgramRuntime, from: ProgramConfig<'_>) -> Option<InlineShell> {
+    let ProgramConfig { context, config } = from;
+    if !config.flag("skills.inline_shell") {
+        return None;
+    }
+    let settings = TerminalSettings::resolve(config, &context.env);
+    // Commands that are meant for another machine do not run on this one.
+    if !settings.is_local() {
+        return None;
+    }
+    let folder = working_folder(context, config).ok()?;
+    let sandbox = sandbox::sandbox(&settings, &user_home(&context.env).ok()?, context);
+    let programs = ProgramRunner::new(child_variables(&context.env, &[]), runtime.clock.clone());
+    let programs = programs.in_sandbox(sandbox, &folder);
+    let limit = config.seconds("skills.inline_shell_timeout");
+    Some(InlineShell::new(programs, folder, limit))
 }
 
 fn file_options(from: ProgramConfig<'_>, user_home: &Path) -> FileOptions {

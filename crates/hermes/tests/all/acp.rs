@@ -8,11 +8,12 @@ use std::time::Duration;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
-    CancelNotification, ContentBlock, EmbeddedResource, EmbeddedResourceResource, InitializeRequest,
-    ListSessionsRequest, LoadSessionRequest, NewSessionRequest, PromptRequest, RequestPermissionOutcome,
-    RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome, SessionId,
-    SessionNotification, SessionUpdate, SetSessionModeRequest, StopReason, TextContent, TextResourceContents,
-    ToolCallContent, ToolCallStatus,
+    CancelNotification, ContentBlock, EmbeddedResource, EmbeddedResourceResource, ForkSessionRequest,
+    ImageContent, InitializeRequest, ListSessionsRequest, LoadSessionRequest, NewSessionRequest,
+    PromptRequest, RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
+    ResumeSessionRequest, SelectedPermissionOutcome, SessionConfigOptionValue, SessionId,
+    SessionNotification, SessionUpdate, SetSessionConfigOptionRequest, SetSessionModeRequest, StopReason,
+    TextContent, TextResourceContents, ToolCallContent, ToolCallStatus,
 };
 use agent_client_protocol::{AcpAgent, Agent, Client};
 use hermes_testkit::{ModelScript, ModelServer, TempHome};
@@ -289,4 +290,122 @@ default: {reply: {text: a title}}
     assert!(!answer.contains("never"));
     let commands = |update: &SessionUpdate| matches!(update, SessionUpdate::AvailableCommandsUpdate(_));
     assert!(seen.updates().iter().any(commands));
+}
+
+#[test]
+fn a_session_is_forked_resumed_and_gets_another_model() {
+    let script = r"
+models: [{id: test-model}, {id: other-model}]
+replies:
+  - {when: {user_contains: alphaword}, text: the first answer}
+  - {when: {user_contains: betaword, body_contains: the first answer, model: other-model}, text: in the fork}
+  - {when: {user_contains: gammaword, body_contains: the first answer, model: test-model}, text: in the original}
+  - {when: {user_contains: deltaword}, text: begun anew}
+default: {reply: {text: a title}}
+";
+    let home = EditorHome::new(script);
+    let folder = home.folder().to_owned();
+    let seen = home.edit("deny", async move |connection| {
+        let original = new_session(&connection, folder.clone()).await?;
+        prompt(&connection, &original, "alphaword").await?;
+        let fork = ForkSessionRequest::new(original.clone(), folder.clone());
+        let forked = connection.send_request(fork).block_task().await?;
+        assert_ne!(forked.session_id, original);
+        let choose = |value: &'static str| {
+            let value = SessionConfigOptionValue::value_id(value);
+            connection.send_request(SetSessionConfigOptionRequest::new(
+                forked.session_id.clone(),
+                "model",
+                value,
+            ))
+        };
+        assert!(choose("custom:no-such-model").block_task().await.is_err());
+        // The models are listed in the background.
+        let mut chosen = choose("custom:other-model").block_task().await;
+        while chosen.is_err() {
+            prompt(&connection, &forked.session_id, "/version").await?;
+            chosen = choose("custom:other-model").block_task().await;
+        }
+        assert!(format!("{:?}", chosen?.config_options).contains("custom:other-model"));
+        prompt(&connection, &forked.session_id, "betaword").await?;
+        prompt(&connection, &original, "gammaword").await?;
+        let listed = connection.send_request(ListSessionsRequest::new()).block_task().await?.sessions;
+        assert_eq!(listed.len(), 2, "{listed:#?}");
+        assert!(listed.iter().all(|session| session.cwd == folder), "{listed:#?}");
+        Ok(())
+    });
+    assert!(seen.answer().contains("in the fork") && seen.answer().contains("in the original"), "{seen:?}");
+    let offers = |update: &SessionUpdate| matches!(update, SessionUpdate::ConfigOptionUpdate(_));
+    assert!(seen.updates().iter().any(offers), "the models were announced");
+    let folder = home.folder().to_owned();
+    let seen = home.edit("deny", async move |connection| {
+        let listed = connection.send_request(ListSessionsRequest::new()).block_task().await?.sessions;
+        let resume = ResumeSessionRequest::new(listed[0].session_id.clone(), folder.clone());
+        connection.send_request(resume).block_task().await?;
+        let unknown = ResumeSessionRequest::new("kept-by-the-editor", folder.clone());
+        connection.send_request(unknown).block_task().await?;
+        prompt(&connection, &SessionId::new("kept-by-the-editor"), "deltaword").await?;
+        let bad = ResumeSessionRequest::new("../evil", folder);
+        assert!(connection.send_request(bad).block_task().await.is_err());
+        Ok(())
+    });
+    assert_eq!(seen.answer().trim(), "begun anew", "resuming shows nothing again");
+}
+
+#[test]
+fn a_picture_in_a_prompt_reaches_the_model() {
+    let home = EditorHome::new("replies:\n  - {text: seen}\ndefault: {reply: {text: a title}}\n");
+    let folder = home.folder().to_owned();
+    home.edit("deny", async move |connection| {
+        let session = new_session(&connection, folder).await?;
+        let blocks = vec![
+            ContentBlock::Text(TextContent::new("what is it?")),
+            ContentBlock::Image(ImageContent::new("iVBORw0KGgo=", "image/png")),
+        ];
+        connection.send_request(PromptRequest::new(session, blocks)).block_task().await?;
+        Ok(())
+    });
+    let requests = home.server.requests();
+    let has_picture = |request: &hermes_testkit::RecordedRequest| {
+        request.body_text().contains("data:image/png;base64,iVBORw0KGgo=")
+    };
+    assert!(requests.iter().any(has_picture));
+}
+
+const EDITOR: &str = r#"
+models: [{id: test-model}, {id: other-model}]
+replies:
+  - {when: {user_contains: pictureword, body_contains: "data:image/png"}, text: a picture}
+  - {when: {user_contains: fileword, body_contains: the embedded text}, text: read the file}
+  - {when: {user_contains: denyword}, tool: {name: terminal, arguments: {command: "rm -rf ./made"}}}
+  - {when: {user_contains: denyword}, text: it stays}
+  - {when: {user_contains: allowword}, tool: {name: terminal, arguments: {command: "rm -rf ./made"}}}
+  - {when: {user_contains: allowword}, text: it is gone}
+  - {when: {user_contains: slowword}, events: [{text: "slow begins"}, stall]}
+  - {when: {user_contains: modelword, model: other-model}, text: from the other model}
+  - {when: {user_contains: forkword}, text: in the fork}
+default: {reply: {text: a title}}
+"#;
+
+#[test]
+fn peer_the_published_client_speaks_with_us() {
+    let peers = std::env::var_os("HERMES_PEERS").map_or_else(
+        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/hermes-peers"),
+        PathBuf::from,
+    );
+    let python = peers.join("acp/bin/python");
+    if !python.exists() {
+        hermes_testkit::peer_is_missing("the package agent-client-protocol is not installed");
+        return;
+    }
+    let home = EditorHome::new(EDITOR);
+    let output = std::process::Command::new(python)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/acp_editor.py"))
+        .arg(super::support::program())
+        .args([home.home.path(), home.folder()])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.trim_end().ends_with("all well"), "{said}");
 }

@@ -566,3 +566,80 @@ default: {reply: {text: a title}}
     assert_eq!(usage["deploy-site"]["created_by"], "agent", "{usage}");
     assert_eq!(usage["deploy-site"]["success_count"], 1, "{usage}");
 }
+
+#[test]
+fn what_a_review_stored_is_said() {
+    let script = r#"
+replies:
+  - when: {user_contains: "Review the conversation above"}
+    tool: {name: memory, id: call_keep, arguments: {action: add, target: user, content: "Likes tea"}}
+  - {when: {user_contains: "Review the conversation above", tool_result: call_keep}, text: "Nothing more."}
+  - {when: {user_contains: tea}, text: noted}
+default: {reply: {text: a title}}
+"#;
+    let mut window = TerminalWindow::open(script, &json!({"memory": {"nudge_interval": 1}}));
+    window.say("I like tea");
+    window.until_shown("noted");
+    window.until_shown("💾");
+    assert!(window.home.read("memories/USER.md").contains("Likes tea"));
+    window.say("/quit");
+    assert_eq!(window.end().code(), Some(0), "{}", window.seen);
+}
+
+#[test]
+fn bundles_the_curator_and_plugins_are_commands_of_the_chat() {
+    let mut window = TerminalWindow::open(
+        r#"
+replies:
+  - {when: {user_contains: 'bundle "release"'}, text: released}
+  - {when: {user_contains: kept as a skill}, text: learned}
+  - {when: {system_contains: "installed the skill tool: Does a thing"}, text: it is known}
+  - {when: {user_contains: from the plugin}, text: heard}
+default: {reply: {text: something else}}
+"#,
+        &json!({"plugins": {"enabled": ["hello"]}}),
+    );
+    window.say("/quit");
+    window.end();
+    let skill = |name: &str| format!("---\nname: {name}\ndescription: d\n---\nThe text of {name}.\n");
+    for name in ["review", "publish"] {
+        fs::create_dir_all(window.home.join("skills").join(name)).unwrap();
+        fs::write(window.home.join(format!("skills/{name}/SKILL.md")), skill(name)).unwrap();
+    }
+    let tool = window.home.join("elsewhere/tool");
+    fs::create_dir_all(&tool).unwrap();
+    fs::write(tool.join("SKILL.md"), "---\nname: tool\ndescription: Does a thing.\n---\nRead the file.\n")
+        .unwrap();
+    let plugin = window.home.join("plugins/hello");
+    fs::create_dir_all(&plugin).unwrap();
+    fs::write(plugin.join("plugin.yaml"), "version: 1.0\n").unwrap();
+    let code = "def register(ctx):\n    ctx.register_command('hello', lambda text: 'Hello ' + text, aliases=['hi'])\n    ctx.register_command('speak', lambda text: ctx.inject_message('from the plugin') and 'said')\n    ctx.register_provider()\n";
+    fs::write(plugin.join("__init__.py"), code).unwrap();
+    window.start_again();
+    window.say("/plugins");
+    window.until_shown("hello 1.0: 0 tools, 0 hooks, 2 commands");
+    window.until_shown("ctx.register_provider is not available");
+    window.say("/hi there");
+    window.until_shown("Hello there");
+    window.say("/speak");
+    window.until_shown("heard");
+    window.say("/bundles create release --skills review,publish --instruction Both.");
+    window.until_shown("call it with /release");
+    window.say("/release now");
+    window.until_shown("released");
+    let asked = window.server.requests().into_iter().filter_map(|request| request.last_user_text());
+    let asked = asked.filter(|text| text.contains("bundle")).last().unwrap();
+    for part in ["The text of review.", "The text of publish.", "Both.", "The user said with it: now"] {
+        assert!(asked.contains(part), "{part}: {asked}");
+    }
+    window.say("/curator pin review");
+    window.until_shown("Pinned: review");
+    window.say("/learn the release");
+    window.until_shown("learned");
+    window.say(&format!("/skills install {} --now", tool.display()));
+    window.until_shown("knows of it from the next message on");
+    window.say("what do you have");
+    window.until_shown("it is known");
+    window.say("/quit");
+    assert_eq!(window.end().code(), Some(0), "{}", window.seen);
+}

@@ -51,7 +51,7 @@ fn check(place: &GatewayHome, source: &str) {
         assert!((text + tools) / 4 < WINDOW, "a request of {} tokens", (text + tools) / 4);
     }
     let store = Store::open(&place.home.state_db()).unwrap();
-    let all = store.list_sessions(SessionFilter { source: Some(source.to_owned()) }, 10_000).wait().unwrap();
+    let all = store.list_sessions(SessionFilter::of_source(source), 10_000).wait().unwrap();
     let mut roots = BTreeMap::<String, usize>::new();
     let (mut asked, mut answered) = (vec![false; TURNS], vec![false; TURNS]);
     for session in &all {

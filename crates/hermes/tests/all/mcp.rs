@@ -5,9 +5,12 @@ use std::path::PathBuf;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
-use hermes_store::{ChatBinding, NewMessage, NewSession, Store};
+use hermes_store::{ChatBinding, NewMessage, NewSession, NewToolCall, Store, TurnOpening};
 use hermes_testkit::{ModelScript, ModelServer, ScriptedReply, TempHome};
-use hermes_types::{ContentPart, Message, MessageContent, SessionId, Timestamp};
+use hermes_types::{
+    CallId, ContentPart, HolderId, Message, MessageContent, SessionId, SpendingCap, Timestamp, Turn, TurnId,
+    TurnState,
+};
 use serde_json::{Value, json};
 
 use super::support::{hermes, program, run, until};
@@ -121,6 +124,30 @@ fn peer_filesystem_git_and_time_are_used_in_a_turn() {
     assert!(said[3].contains("error"), "no repository: {}", said[3]);
 }
 
+#[test]
+fn peer_fetch_reads_a_page() {
+    let Some(fetch) = installed("mcp-server-fetch") else { return };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut connection in listener.incoming().map_while(Result::ok) {
+            let mut line = String::new();
+            let mut request = BufReader::new(connection.try_clone().unwrap());
+            while request.read_line(&mut line).is_ok_and(|count| count > 2) {
+                line.clear();
+            }
+            let page = "<html><body><h1>Tides</h1><p>High water at noon.</p></body></html>";
+            let head =
+                format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}", page.len());
+            let _ = write!(connection, "{head}\r\nConnection: close\r\n\r\n{page}");
+        }
+    });
+    let servers = json!({"web": {"command": fetch, "args": ["--ignore-robots-txt", "--allow-private-ips"]}});
+    let said =
+        results(&servers, &[("mcp_web_fetch", json!({"url": format!("http://{address}/"), "raw": true}))]);
+    assert!(said[0].contains("High water at noon."), "{}", said[0]);
+}
+
 /// A server in shell, with one tool.
 const SMALL_SERVER: &str = r#"
 while IFS= read -r line; do
@@ -160,6 +187,44 @@ fn a_server_is_added_listed_tested_and_removed() {
     assert!(seen.contains("✓ Removed small"), "{seen}");
     assert!(!std::fs::read_to_string(home.join("mcp_approved_tools.json")).unwrap().contains("ping"));
     assert!(hermes(&home, &["mcp", "list"]).contains("No MCP servers are configured."));
+}
+
+#[test]
+fn a_server_of_the_catalog_is_installed() {
+    let home = TempHome::builder().config_yaml("model: {provider: offline}\n").build().unwrap();
+    let seen = hermes(&home, &["mcp", "catalog"]);
+    assert!(
+        seen.contains("filesystem") && seen.contains("Node.js (npx)") && seen.contains("a sign-in"),
+        "{seen}"
+    );
+    assert!(!hermes(&home, &["mcp", "catalog", "linear"]).contains("filesystem"));
+    assert!(hermes(&home, &["mcp", "catalog", "--json"]).contains("\"needs\": \"uv (uvx)\""));
+    let seen = hermes(&home, &["mcp", "install", "filesytem"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("did you mean filesystem?"), "{seen}");
+    assert!(hermes(&home, &["mcp", "install", "filesystem"]).contains("wants a FOLDER"));
+    let npx = home.join("node/bin/npx");
+    std::fs::create_dir_all(npx.parent().unwrap()).unwrap();
+    let script = format!("#!/bin/sh\necho \"$@\" >\"$0.called\"\n{SMALL_SERVER}");
+    std::fs::write(&npx, script).unwrap();
+    std::fs::set_permissions(&npx, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let output = Command::new(program())
+        .args(["mcp", "install", "filesystem", "--as", "notes", "/srv/notes"])
+        .env("HERMES_HOME", home.path())
+        .env("HOME", home.path())
+        // The stand-in comes before a real one.
+        .env("PATH", format!("{}:/usr/bin:/bin", npx.parent().unwrap().display()))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let seen = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && seen.contains("✓ Saved notes"), "{seen}");
+    let called = home.read("node/bin/npx.called");
+    assert_eq!(called.trim(), "-y @modelcontextprotocol/server-filesystem /srv/notes");
+    assert!(hermes(&home, &["mcp"]).contains("notes"));
+    assert!(
+        hermes(&home, &["mcp", "picker"]).contains("To add one: hermes mcp install NAME"),
+        "nobody can choose"
+    );
 }
 
 #[test]
@@ -286,6 +351,54 @@ fn other_agents_learn_of_new_messages() {
     assert_eq!(rest["events"].as_array().unwrap().len(), 1, "{rest}");
     let other = client.call("events_poll", &json!({"after_cursor": 1, "session_key": "other"}));
     assert_eq!((&other["events"], &other["next_cursor"]), (&json!([]), &rest["next_cursor"]));
+    store.close().wait().unwrap();
+    drop(client.child.stdin.take());
+    assert!(client.child.wait().unwrap().success());
+}
+
+#[test]
+fn other_agents_learn_of_approvals_and_cannot_give_them() {
+    let home = home_with_a_conversation();
+    let store = Store::open(&home.join("state.db")).unwrap();
+    let (session, at) = (SessionId::new("20260101_100000_abcdef"), Timestamp(1_700_000_002.0));
+    let mut client = ServeClient::start(&home);
+    let turn = Turn {
+        id: TurnId::new("t1"),
+        session: session.clone(),
+        inbox: None,
+        state: TurnState::Running,
+        started_at: at,
+        deadline_at: None,
+        cap: SpendingCap::default(),
+        cut_offs: 0,
+    };
+    let opening = TurnOpening {
+        session: NewSession::new(session, "telegram", at),
+        messages: Vec::new(),
+        turn: turn.clone(),
+        inbox: Vec::new(),
+    };
+    store.begin_turn(opening, &HolderId::new("here"), std::time::Duration::from_mins(10)).wait().unwrap();
+    let call = NewToolCall { id: CallId::new("c1"), name: "terminal".to_owned(), arguments: "{}".to_owned() };
+    store.begin_call(&turn.id, call, at).wait().unwrap();
+    store.begin_asking(&turn.id, &CallId::new("c1")).wait().unwrap();
+    let other = client.call("events_poll", &json!({"session_key": "other"}));
+    assert_eq!(other["events"], json!([]), "nobody else is told");
+    let event = client.call("events_wait", &json!({}))["event"].clone();
+    assert_eq!(
+        (&event["type"], &event["approval"]["tool"]),
+        (&json!("approval_requested"), &json!("terminal"))
+    );
+    assert_eq!(event["session_key"], "agent:main:telegram:dm:7");
+    assert_eq!(client.call("events_poll", &json!({}))["events"], json!([]), "it is told once");
+    assert_eq!(client.call("permissions_list_open", &json!({}))["permissions"][0]["id"], "c1");
+    let tools = client.ask("tools/list", &json!({}));
+    assert!(!tools.to_string().contains("permissions_respond"), "{tools}");
+    store.end_asking(&turn.id, &CallId::new("c1")).wait().unwrap();
+    let event = client.call("events_wait", &json!({}))["event"].clone();
+    assert_eq!((&event["type"], &event["approval"]["id"]), (&json!("approval_resolved"), &json!("c1")));
+    assert_eq!(client.call("events_poll", &json!({}))["events"], json!([]));
+    assert_eq!(client.call("permissions_list_open", &json!({}))["count"], 0);
     store.close().wait().unwrap();
     drop(client.child.stdin.take());
     assert!(client.child.wait().unwrap().success());

@@ -16,11 +16,11 @@ const LOOK: Duration = Duration::from_millis(5);
 const MOST_LOOKS: u32 = 6_000;
 
 /// A terminal that shows the program, as an emulator sees it.
-struct EmulatedTerminal {
-    server: ModelServer,
-    home: TempHome,
-    folder: tempfile::TempDir,
-    child: Child,
+pub(super) struct EmulatedTerminal {
+    pub(super) server: ModelServer,
+    pub(super) home: TempHome,
+    pub(super) folder: tempfile::TempDir,
+    pub(super) child: Child,
     ours: File,
     /// Kept open so that the terminal's modes can be asked for after the program ended.
     theirs: std::os::fd::OwnedFd,
@@ -28,11 +28,17 @@ struct EmulatedTerminal {
 }
 
 impl EmulatedTerminal {
-    fn open(script: &str, more: &Value) -> Self {
+    pub(super) fn open(script: &str, more: &Value) -> Self {
         Self::open_with(script, more, &["chat"], (24, 80), "xterm-256color")
     }
 
-    fn open_with(script: &str, more: &Value, arguments: &[&str], size: (u16, u16), term: &str) -> Self {
+    pub(super) fn open_with(
+        script: &str,
+        more: &Value,
+        arguments: &[&str],
+        size: (u16, u16),
+        term: &str,
+    ) -> Self {
         let server = ModelServer::start_blocking(ModelScript::from_yaml("screen", script).unwrap()).unwrap();
         let mut config = json!({
             "model": {"provider": "custom", "base_url": server.base_url(), "default": "test-model"},
@@ -49,7 +55,7 @@ impl EmulatedTerminal {
     }
 
     /// Starts the program again in a new terminal with the same home.
-    fn start_again(&mut self, arguments: &[&str]) {
+    pub(super) fn start_again(&mut self, arguments: &[&str]) {
         let (ours, theirs) = terminal();
         let size = self.parser.screen().size();
         let (child, ours) =
@@ -58,7 +64,7 @@ impl EmulatedTerminal {
         self.parser = vt100::Parser::new(size.0, size.1, 10_000);
     }
 
-    fn look(&mut self) {
+    pub(super) fn look(&mut self) {
         let mut buffer = [0; 16_384];
         while let Ok(count) = self.ours.read(&mut buffer) {
             if count == 0 {
@@ -73,7 +79,7 @@ impl EmulatedTerminal {
     }
 
     /// Returns everything that was shown: the scrollback and the screen.
-    fn text(&mut self) -> String {
+    pub(super) fn text(&mut self) -> String {
         self.look();
         let (_, columns) = self.parser.screen().size();
         let screen = self.parser.screen_mut();
@@ -90,13 +96,13 @@ impl EmulatedTerminal {
     }
 
     /// Returns the visible part.
-    fn visible(&mut self) -> String {
+    pub(super) fn visible(&mut self) -> String {
         self.look();
         self.parser.screen().contents()
     }
 
     #[track_caller]
-    fn until(&mut self, what: &str, mut is_so: impl FnMut(&str) -> bool) {
+    pub(super) fn until(&mut self, what: &str, mut is_so: impl FnMut(&str) -> bool) {
         for _ in 0..MOST_LOOKS {
             let visible = self.visible();
             if is_so(&visible) {
@@ -108,16 +114,16 @@ impl EmulatedTerminal {
     }
 
     #[track_caller]
-    fn until_shown(&mut self, words: &str) {
+    pub(super) fn until_shown(&mut self, words: &str) {
         self.until(&format!("{words:?} is not shown"), |visible| visible.contains(words));
     }
 
     #[track_caller]
-    fn until_ready(&mut self) {
+    pub(super) fn until_ready(&mut self) {
         self.until_shown("Ask anything");
     }
 
-    fn press(&mut self, keys: &str) {
+    pub(super) fn press(&mut self, keys: &str) {
         let mut bytes = keys.as_bytes();
         while !bytes.is_empty() {
             match self.ours.write(bytes) {
@@ -133,7 +139,7 @@ impl EmulatedTerminal {
 
     /// Presses keys until something is shown: a dialog takes no key in its first moment.
     #[track_caller]
-    fn press_until_shown(&mut self, keys: &str, words: &str) {
+    pub(super) fn press_until_shown(&mut self, keys: &str, words: &str) {
         for _ in 0..MOST_LOOKS / 40 {
             self.press(keys);
             for _ in 0..40 {
@@ -146,19 +152,19 @@ impl EmulatedTerminal {
         panic!("{words:?} is not shown: {}", self.text());
     }
 
-    fn say(&mut self, text: &str) {
+    pub(super) fn say(&mut self, text: &str) {
         self.press(text);
         self.press("\r");
     }
 
-    fn resize(&mut self, rows: u16, columns: u16) {
+    pub(super) fn resize(&mut self, rows: u16, columns: u16) {
         self.parser.screen_mut().set_size(rows, columns);
         set_size(&self.ours, rows, columns);
         kill_process(Pid::from_child(&self.child), Signal::WINCH).unwrap();
     }
 
     #[track_caller]
-    fn end(&mut self) -> ExitStatus {
+    pub(super) fn end(&mut self) -> ExitStatus {
         for _ in 0..MOST_LOOKS {
             self.look();
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -172,7 +178,7 @@ impl EmulatedTerminal {
 
     /// Checks that the terminal is as it was before the program.
     #[track_caller]
-    fn assert_restored(&self) {
+    pub(super) fn assert_restored(&self) {
         let modes = tcgetattr(&self.theirs).unwrap().local_modes;
         assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG), "{modes:?}");
         assert!(!self.parser.screen().hide_cursor(), "the cursor is hidden");

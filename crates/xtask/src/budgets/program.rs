@@ -29,7 +29,7 @@ pub(crate) fn measure(binary: &Path) -> Result<Vec<Measurement>> {
     ])
 }
 
-fn home_for(server: &ModelServer) -> Result<TempHome> {
+pub(super) fn home_for(server: &ModelServer) -> Result<TempHome> {
     let config =
         format!("model:\n  provider: custom\n  base_url: {}\n  default: test-model\n", server.base_url());
     TempHome::builder().config_yaml(&config).build().context("no home")

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_task::spawn_named;
-use hermes_types::{Cancel, Clock, CommandOutput, RunError};
+use hermes_types::{BoxFuture, Cancel, Clock, CommandOutput, RunError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -23,11 +23,13 @@ use tokio::sync::Mutex;
 pub use python_search::PythonSearch;
 
 use super::{LIFE, MAKE_LIMIT, ModalOptions};
+use crate::credential::CredentialFiles;
 use crate::docker::{InstanceRetention, container_directory};
 use crate::remote::{
     AfterCommand, CliError, INTERRUPTED, INTERRUPTED_NOTE, Instance, InstanceProvider, ManagedInstance,
-    PerTaskCache, RemoteShell, ScriptTransport, lock_unless_cancelled,
+    PerTaskCache, RemoteEnvironment, RemoteShell, ScriptTransport, lock_unless_cancelled,
 };
+use crate::remote_backend::{Backend, uploader};
 use crate::variables::Variables;
 use python_bridge::PythonBridge;
 use snapshots::ModalSnapshots;
@@ -91,6 +93,24 @@ impl ModalAccount {
             })
         };
         self.tasks.get_or_create(&task, make)
+    }
+}
+
+/// Sandboxes of the user's own Modal account. `task` of the options is filled in for each environment.
+#[derive(Debug)]
+pub struct ModalDirectBackend {
+    pub account: Arc<ModalAccount>,
+    pub options: ModalOptions,
+}
+
+impl Backend for ModalDirectBackend {
+    fn open(&self, task: &str, credentials: &CredentialFiles) -> RemoteEnvironment {
+        let options = ModalOptions { task: task.to_owned(), ..self.options.clone() };
+        RemoteEnvironment::new(self.account.open(options), Some(uploader(credentials)))
+    }
+
+    fn check<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), RunError>> {
+        Box::pin(self.account.check(cancel))
     }
 }
 

@@ -14,11 +14,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{LIFE, MAKE_LIMIT, ModalOptions};
+use crate::credential::CredentialFiles;
 use crate::docker::{InstanceRetention, container_directory};
 use crate::remote::service::HttpService;
 use crate::remote::{
-    CliError, Instance, InstanceProvider, ManagedInstance, PerTaskCache, RemoteShell, ScriptTransport,
+    CliError, Instance, InstanceProvider, ManagedInstance, PerTaskCache, RemoteEnvironment, RemoteShell,
+    ScriptTransport,
 };
+use crate::remote_backend::{Backend, uploader};
 use transport::ModalGatewayTransport;
 
 /// A client of the gateway, with the user's token.
@@ -47,6 +50,20 @@ impl ModalGateway {
         let task = options.task.clone();
         let make = || ManagedInstance::new(ModalGatewayProvider { gateway: Arc::clone(self), options });
         self.tasks.get_or_create(&task, make)
+    }
+}
+
+/// Sandboxes behind the Modal gateway. `task` of the options is filled in for each environment.
+#[derive(Debug)]
+pub struct ModalGatewayBackend {
+    pub gateway: Arc<ModalGateway>,
+    pub options: ModalOptions,
+}
+
+impl Backend for ModalGatewayBackend {
+    fn open(&self, task: &str, credentials: &CredentialFiles) -> RemoteEnvironment {
+        let options = ModalOptions { task: task.to_owned(), ..self.options.clone() };
+        RemoteEnvironment::new(self.gateway.open(options), Some(uploader(credentials)))
     }
 }
 

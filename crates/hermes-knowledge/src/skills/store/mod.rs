@@ -5,6 +5,7 @@
 //! which no program searches for skills.
 
 pub(crate) mod bundle;
+pub(crate) mod curator;
 pub(crate) mod edit;
 pub(crate) mod history;
 pub(crate) mod inspect;

@@ -39,6 +39,8 @@ pub struct SkillUsage {
     pub success_count: u64,
     pub last_success_at: Option<String>,
     pub patch_count: u64,
+    /// Set if the curator leaves it alone.
+    pub pinned: bool,
     pub last_patched_at: Option<String>,
 }
 
@@ -80,6 +82,22 @@ fn try_record(
         if let Some(entry) = entry.as_object_mut() {
             apply(entry, event, &iso_time(at));
         }
+    }
+    let text = format!("{:#}\n", Value::Object(all));
+    write::replace(&home.join(FILE), text.as_bytes())
+}
+
+/// Changes the record of a skill.
+pub(super) fn change(
+    home: &Home,
+    name: &str,
+    change: impl FnOnce(&mut Map<String, Value>),
+) -> Result<(), hermes_config::Error> {
+    home.folder("skills/.hub")?;
+    let _lock = FileLock::acquire(&data_folder(home).join(".usage.lock"), LockTimeout::SETTINGS)?;
+    let mut all = read_all(home);
+    if let Some(entry) = all.entry(name).or_insert_with(|| json!({})).as_object_mut() {
+        change(entry);
     }
     let text = format!("{:#}\n", Value::Object(all));
     write::replace(&home.join(FILE), text.as_bytes())
@@ -133,11 +151,12 @@ fn parse(entry: &Value) -> SkillUsage {
         success_count: count("success_count"),
         last_success_at: text("last_success_at"),
         patch_count: count("patch_count"),
+        pinned: entry.get("pinned") == Some(&Value::Bool(true)),
         last_patched_at: text("last_patched_at"),
     }
 }
 
-fn read_all(home: &Home) -> Map<String, Value> {
+pub(super) fn read_all(home: &Home) -> Map<String, Value> {
     let text = fs::read_to_string(home.join(FILE)).unwrap_or_default();
     match serde_json::from_str(&text) {
         Ok(Value::Object(map)) => map,

@@ -161,6 +161,29 @@ impl ProviderFailure {
         if self.contains_any(&reasoning_trouble) {
             return Some(RequestField::ReasoningReplay);
         }
+        let pictures = [
+            "image_url",
+            "image input",
+            "image(s)",
+            "images",
+            "image exceeds",
+            "process image",
+            "multimodal",
+        ];
+        let refuses_pictures = [
+            "support",
+            "unknown variant",
+            "at most 0",
+            "not a multimodal",
+            "exceeds",
+            "could not process",
+            "missing data",
+            "invalid content type",
+            "must be a string",
+        ];
+        if self.contains_any(&pictures) && self.contains_any(&refuses_pictures) {
+            return Some(RequestField::Pictures);
+        }
         let refuses = [
             "unsupported",
             "not supported",

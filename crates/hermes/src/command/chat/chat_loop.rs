@@ -1,30 +1,37 @@
 //! The interactive chat: reads a line, runs a turn, shows the answer, reads the next line.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use hermes_agent::{Agent, Conversation, Naming, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork};
+use hermes_plugins::PluginMessage;
 use hermes_store::EndReason;
 use hermes_task::TaskGroup;
 use hermes_tools::Yolo;
 use hermes_tui::{Operation, ScreenHandle, StatusFields};
 use hermes_types::{Cancel, Frontend as _, UserAnswer, UserQuestion};
 
-use super::background::BackgroundPrompts;
+use super::background::{BackgroundPrompts, BackgroundReport};
 use super::drive::{DrivenTurn, TypedLinePolicy, drive};
-use super::frontend::{ChatFrontend, ChatView};
-use super::input::{ChatEvent, ChatInput, is_command};
+use super::frontend::{ChatFrontend, ChatView, RunningWork};
+use super::images::{ChatImages, add_images};
+use super::input::{ChatEvent, ChatInput};
+use super::message::TypedMessage;
 use super::opening::{self, OpenedConversation};
 use super::references::{ReferenceOutcome, with_references};
 use super::signals::{ChatSignal, ChatSignals};
 use super::slash::{self, CommandEffect};
 use super::terminal::{DisplayMode, QuestionTimeouts, TerminalFrontend, display_settings};
 use super::{screen, skins, summary};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
 use crate::cli::{self, ChatArguments};
 use crate::context::ProgramContext;
 use crate::output::Console;
-use crate::wiring::AgentRuntime;
+use crate::wiring::{AgentRuntime, working_folder};
 
 /// Limits the wait for background work when the chat ends.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -40,12 +47,20 @@ pub(crate) struct ChatLoop<'a> {
     pub(crate) signals: ChatSignals,
     /// Title generation and reviews, which run in the background.
     follow_up_tasks: TaskGroup,
+    /// What reviews stored, in lines for the user.
+    review_notes: (UnboundedSender<String>, UnboundedReceiver<String>),
     started_at: hermes_types::Timestamp,
     /// How long the next turn waits for MCP servers: only the first one does.
     pub(crate) server_wait: Duration,
     /// The lines typed while a turn ran, in order.
-    pub(crate) queue: std::collections::VecDeque<String>,
+    pub(crate) queue: std::collections::VecDeque<TypedMessage>,
+    /// Where pictures are found.
+    pub(crate) images: Arc<ChatImages>,
+    /// The pictures that go with the next message of the line interface.
+    pub(crate) pending_images: Vec<PathBuf>,
     pub(crate) background: BackgroundPrompts,
+    /// What plugins say in place of the user.
+    plugin_messages: Option<UnboundedReceiver<PluginMessage>>,
     /// The tokens of the last request.
     last_request: Option<u64>,
     /// The cost of the turns of this run, as far as it is known.
@@ -62,10 +77,18 @@ pub(crate) async fn run(
     output: &Console,
 ) -> Result<ExitCode> {
     let display = display_settings(wired, arguments, context);
+    let folder = working_folder(context, &wired.config)?;
+    let clock = wired.agent.clock().clone();
+    let images = Arc::new(ChatImages::new(context.home.clone(), context.env.clone(), folder, clock));
+    let mut pending_images = Vec::new();
+    for typed in &arguments.images {
+        pending_images.push(images.resolve(typed).map_err(anyhow::Error::msg)?);
+    }
     let recap = display.resume_display != "minimal";
     let (view, input) = if screen::is_wanted(arguments, &context.env) {
-        let (handle, operations) = screen::open(wired, &display, context)?;
+        let (handle, operations) = screen::open(wired, &display, &images, context)?;
         output.show_on(Some(handle.clone()));
+        pending_images.drain(..).for_each(|image| handle.attach(image));
         (ChatView::Screen(handle), ChatInput::Screen(operations))
     } else {
         let input = ChatInput::person();
@@ -74,10 +97,17 @@ pub(crate) async fn run(
             TerminalFrontend::new(output, DisplayMode::Full, display.clone(), clock, patience, &input);
         (ChatView::Lines(Box::new(lines)), input)
     };
-    let terminal = ChatFrontend::new(view, display);
+    let background = BackgroundPrompts::new();
+    let work = RunningWork {
+        background: background.list(),
+        processes: wired.command_runtime.processes.clone(),
+        clock: wired.agent.clock().clone(),
+    };
+    let terminal = ChatFrontend::new(view, display).with_work(work);
     let began = wired.agent.clock().now();
     let server_wait = wired.discovery_timeout(context);
     let mut chat = ChatLoop {
+        plugin_messages: wired.extensions().plugins.take_messages(),
         runtime: wired,
         server_wait,
         opened,
@@ -87,9 +117,12 @@ pub(crate) async fn run(
         input,
         signals: ChatSignals::listen()?,
         follow_up_tasks: TaskGroup::new(&Cancel::new()),
+        review_notes: unbounded_channel(),
         started_at: began,
         queue: std::collections::VecDeque::new(),
-        background: BackgroundPrompts::new(),
+        images,
+        pending_images,
+        background,
         last_request: None,
         spent_micro_usd: None,
         yolo: if arguments.yolo { Yolo::On } else { Yolo::Off },
@@ -155,7 +188,12 @@ impl ChatLoop<'_> {
         if self.opened.resumed {
             self.output.line(&opening::greeting(&self.opened));
             if recap && !self.opened.conversation.messages().is_empty() {
-                self.output.text(&summary::recap(self.opened.conversation.messages()));
+                let text =
+                    summary::recap(self.opened.conversation.messages(), &self.terminal.display().recap);
+                match self.terminal.screen() {
+                    Some(screen) => screen.notice(text),
+                    None => self.output.text(&text),
+                }
             }
         }
         let Some(cut_off) = self.opened.unfinished_turn.take() else { return Ok(()) };
@@ -224,36 +262,35 @@ impl ChatLoop<'_> {
     async fn run_loop(&mut self) -> Result<()> {
         loop {
             self.show_status();
-            let Some(line) = self.next_line().await else { return Ok(()) };
-            let line = line.trim();
-            if line.is_empty() {
+            let Some(message) = self.next_message().await else { return Ok(()) };
+            if message.is_blank() {
                 continue;
             }
-            if is_command(line) {
-                match slash::run(self, line).await? {
+            if message.is_command() {
+                match slash::run(self, message.text.trim()).await? {
                     CommandEffect::Quit => return Ok(()),
                     CommandEffect::Continue => {}
-                    CommandEffect::Say(text) => self.send_message(text).await?,
+                    CommandEffect::Say(text) => self.send_message(text.into()).await?,
                     CommandEffect::Invoke(words) => self.run_turn(TurnInput::text(words)).await?,
                 }
             } else {
-                self.send_message(line.to_owned()).await?;
+                self.send_message(message).await?;
             }
         }
     }
 
-    /// Returns the next queued line, else the next typed one; `None` when the chat is to end. Ctrl-C on an empty
+    /// Returns the next queued message, else the next typed one; `None` when the chat is to end. Ctrl-C on an empty
     /// line leaves only when it is pressed twice.
-    async fn next_line(&mut self) -> Option<String> {
+    async fn next_message(&mut self) -> Option<TypedMessage> {
         if self.signals.exit_code().is_some() {
             return None;
         }
-        if let Some(line) = self.queue.pop_front() {
+        if let Some(message) = self.queue.pop_front() {
             // The screen shows what waits by itself.
             if self.terminal.screen().is_none() {
-                self.output.line(&format!("📨 Queued: '{line}'"));
+                self.output.line(&format!("📨 Queued: '{}'", message.text));
             }
-            return Some(line);
+            return Some(message);
         }
         let mut warned = false;
         loop {
@@ -273,36 +310,49 @@ impl ChatLoop<'_> {
                     self.output.line("\n(press Ctrl-C again, or type /quit, to leave)");
                 }
                 event = self.input.next() => match event? {
-                    ChatEvent::Line(line) => return Some(line),
+                    ChatEvent::Line(line) => return Some(line.into()),
                     ChatEvent::Screen(operation) => match operation {
                         Operation::Submit(text) | Operation::Queue(text) | Operation::Steer(text) => {
-                            return Some(text.text);
+                            return Some(text.into());
                         }
-                        Operation::Command(line) => return Some(line),
+                        Operation::Command(line) => return Some(line.into()),
                         Operation::Interrupt => {}
                         Operation::Quit | Operation::ForceQuit => return None,
                     },
                 },
                 Some(done) = self.background.next() => {
-                    let (line, answer) = done.describe();
+                    let BackgroundReport { line, answer, remark } = done.describe();
                     self.output.line(&format!("\n{line}"));
                     match (answer, self.terminal.screen()) {
-                        (Some(answer), Some(screen)) => screen.print_markdown(answer),
-                        (Some(answer), None) => self.output.line(&hermes_text::escape_terminal(answer)),
+                        (Some(answer), Some(screen)) => screen.print_answer(remark, answer),
+                        (Some(answer), None) => {
+                            self.output.line(&hermes_text::escape_terminal(answer));
+                            if self.terminal.display().bell_on_complete {
+                                self.output.ring();
+                            }
+                        }
                         (None, _) => {}
                     }
                     self.show_status();
                 }
+                Some(message) = next_plugin_message(&mut self.plugin_messages) => {
+                    let text = hermes_text::escape_terminal(&message.text).into_owned();
+                    self.output.line(&format!("\n🔌 {}: {text}", message.plugin));
+                    return Some(message.text.into());
+                }
                 Some(notice) = self.runtime.notices.recv() => {
                     self.output.line(&format!("\n{}", notice.text));
                 }
+                Some(note) = self.review_notes.1.recv() => self.output.line(&format!("\n{note}")),
             }
         }
     }
 
-    pub(crate) async fn send_message(&mut self, text: String) -> Result<()> {
+    pub(crate) async fn send_message(&mut self, message: TypedMessage) -> Result<()> {
+        let TypedMessage { text, mut images } = message;
+        images.splice(0..0, self.pending_images.drain(..));
         let (agent, conversation) = (&self.runtime.agent, &self.opened.conversation);
-        let said =
+        let mut said =
             match with_references(text, agent, conversation, self.context, &self.runtime.config).await? {
                 ReferenceOutcome::Resolved { input: said, status } => {
                     if let Some(status) = status {
@@ -315,6 +365,10 @@ impl ChatLoop<'_> {
                     return Ok(());
                 }
             };
+        if let Err(reason) = add_images(&mut said, &images, &self.runtime.agent) {
+            self.output.error(&format!("{reason}; the message was not sent"));
+            return Ok(());
+        }
         self.run_turn(said).await
     }
 
@@ -374,9 +428,12 @@ impl ChatLoop<'_> {
         if agent.models().provider == "offline" {
             return;
         }
-        let cancel = self.follow_up_tasks.cancel_token().clone();
+        let (cancel, notes) = (self.follow_up_tasks.cancel_token().clone(), self.review_notes.0.clone());
         self.follow_up_tasks.spawn("after-turn", async move {
-            agent.follow_up(&conversation, Naming::Automatic, &cancel).await;
+            if let Some(note) = agent.follow_up(&conversation, Naming::Automatic, &cancel).await {
+                // There is no receiver any more when the chat has ended.
+                let _ = notes.send(note);
+            }
         });
     }
 
@@ -423,6 +480,9 @@ impl ChatLoop<'_> {
                 _ = self.signals.next() => {}
             }
         }
+        while let Ok(note) = self.review_notes.1.try_recv() {
+            self.output.line(&note);
+        }
         agent.end_conversation(conversation, EndReason::CliClose).await?;
         let title = agent.store().session(conversation.session()).await?.and_then(|row| row.title);
         let seconds = agent.clock().now().since(self.started_at).as_secs();
@@ -435,6 +495,16 @@ impl ChatLoop<'_> {
         }
         self.output.text(&summary::exit_summary(conversation, title.as_deref(), seconds));
         Ok(self.signals.exit_code().unwrap_or(ExitCode::SUCCESS))
+    }
+}
+
+/// Waits for a message of a plugin.
+async fn next_plugin_message(
+    messages: &mut Option<UnboundedReceiver<PluginMessage>>,
+) -> Option<PluginMessage> {
+    match messages {
+        Some(messages) => messages.recv().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -5,6 +5,7 @@ use hermes_types::{Cancel, Frontend as _};
 
 use super::frontend::{ChatFrontend, ChatView};
 use super::input::{ChatEvent, ChatInput, is_command, restore_terminal};
+use super::message::TypedMessage;
 use super::signals::{ChatSignal, ChatSignals};
 
 /// The meaning of a line that is typed while a turn runs and that answers no question.
@@ -20,7 +21,7 @@ pub(crate) enum TypedLinePolicy {
 pub(crate) struct DrivenTurn<T> {
     pub(crate) result: T,
     /// Messages and commands in order; messages in a row are one.
-    pub(crate) typed: Vec<String>,
+    pub(crate) typed: Vec<TypedMessage>,
 }
 
 /// Runs a turn while the user may type, answer or interrupt. The first Ctrl-C stops the turn, the second the
@@ -41,7 +42,7 @@ pub(crate) async fn drive<T>(
             biased;
             result = &mut turn => {
                 // The turn did not come to these any more.
-                frontend.take_remarks().into_iter().for_each(|remark| typed.push(remark));
+                frontend.take_remarks().into_iter().for_each(|remark| typed.push(remark.into()));
                 return DrivenTurn { result, typed: typed.0 };
             }
             heard = signals.next() => match heard {
@@ -64,16 +65,13 @@ pub(crate) async fn drive<T>(
 
 /// What was typed and waits for the end of the turn.
 #[derive(Default)]
-struct TypedLines(Vec<String>);
+struct TypedLines(Vec<TypedMessage>);
 
 impl TypedLines {
-    fn push(&mut self, line: String) {
+    fn push(&mut self, message: TypedMessage) {
         match self.0.last_mut() {
-            Some(last) if !is_command(last) && !is_command(&line) => {
-                last.push('\n');
-                last.push_str(&line);
-            }
-            _ => self.0.push(line),
+            Some(last) if !last.is_command() && !message.is_command() => last.append(message),
+            _ => self.0.push(message),
         }
     }
 }
@@ -100,7 +98,7 @@ fn take_line(
         }
         _ => {}
     }
-    typed.push(line);
+    typed.push(line.into());
 }
 
 /// Takes a command: those about the running turn act now, the others wait for its end.
@@ -108,19 +106,20 @@ fn take_command(line: String, frontend: &ChatFrontend<'_>, cancel: &Cancel, type
     let (name, rest) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
     match name.to_lowercase().as_str() {
         "/steer" if !rest.trim().is_empty() => frontend.remark(rest.trim().to_owned()),
-        "/queue" | "/q" if !rest.trim().is_empty() => typed.push(rest.trim().to_owned()),
+        "/queue" | "/q" if !rest.trim().is_empty() => typed.push(rest.trim().to_owned().into()),
+        "/agents" | "/tasks" => frontend.list_agents(),
         "/quit" | "/exit" | "/q" => {
             cancel.cancel();
-            typed.push(line);
+            typed.push(line.into());
         }
-        _ => typed.push(line),
+        _ => typed.push(line.into()),
     }
 }
 
 /// Does what was typed on the screen while a turn runs.
 fn perform(operation: Operation, frontend: &ChatFrontend<'_>, cancel: &Cancel, typed: &mut TypedLines) {
     match operation {
-        Operation::Submit(text) | Operation::Queue(text) => typed.push(text.text),
+        Operation::Submit(text) | Operation::Queue(text) => typed.push(text.into()),
         Operation::Steer(text) => frontend.remark(text.text),
         Operation::Command(line) => take_command(line, frontend, cancel, typed),
         Operation::Interrupt => cancel.cancel(),

@@ -2,20 +2,33 @@
 //!
 //! Holds what both have in common: the display settings, and what was said to the running turn.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hermes_config::settings::{DisplaySettings, ToolProgress};
+use hermes_tools::ProcessRegistry;
 use hermes_tui::{
-    BusyInputMode, DiffDisplay, ReasoningDisplay, ScreenHandle, StatusFields, ToolFeedMode, TranscriptOptions,
+    BusyInputMode, DiffDisplay, MarkdownDisplay, ReasoningDisplay, ScreenHandle, StatusFields, ToolFeedMode,
+    TranscriptOptions,
 };
-use hermes_types::{BoxFuture, Cancel, Frontend, TurnEvent, UserAnswer, UserQuestion};
+use hermes_types::{BoxFuture, Cancel, Clock, Frontend, TurnEvent, UserAnswer, UserQuestion};
 
+use super::background::BackgroundList;
 use super::terminal::TerminalFrontend;
+use crate::command::slash::describe_work;
 
 pub(crate) struct ChatFrontend<'a> {
     pub(crate) view: ChatView<'a>,
     display: DisplaySettings,
     remarks: Mutex<Vec<String>>,
+    /// What runs besides the conversation, in an interactive chat.
+    work: Option<RunningWork>,
+}
+
+/// What runs besides the conversation: prompts in the background and processes.
+pub(crate) struct RunningWork {
+    pub(crate) background: BackgroundList,
+    pub(crate) processes: ProcessRegistry,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 /// Where a chat is shown.
@@ -26,7 +39,25 @@ pub(crate) enum ChatView<'a> {
 
 impl<'a> ChatFrontend<'a> {
     pub(crate) fn new(view: ChatView<'a>, display: DisplaySettings) -> Self {
-        Self { view, display, remarks: Mutex::default() }
+        Self { view, display, remarks: Mutex::default(), work: None }
+    }
+
+    pub(crate) fn with_work(self, work: RunningWork) -> Self {
+        Self { work: Some(work), ..self }
+    }
+
+    /// Shows what runs besides the conversation: on the screen also the subagents of the turn.
+    pub(crate) fn list_agents(&self) {
+        let Some(work) = &self.work else { return };
+        let now = work.clock.now();
+        let text = describe_work(work.background.describe(now), &work.processes, now);
+        match &self.view {
+            ChatView::Lines(lines) => lines.print_note(&text),
+            ChatView::Screen(screen) => {
+                screen.print(text);
+                screen.list_agents();
+            }
+        }
     }
 
     pub(crate) fn display(&self) -> &DisplaySettings {
@@ -108,6 +139,12 @@ pub(crate) fn transcript_options(display: &DisplaySettings) -> TranscriptOptions
         },
         reasoning: if display.show_reasoning { ReasoningDisplay::Shown } else { ReasoningDisplay::Hidden },
         diffs: if display.inline_diffs { DiffDisplay::Inline } else { DiffDisplay::Hidden },
+        markdown: match display.final_response_markdown.as_str() {
+            "strip" => MarkdownDisplay::Stripped,
+            "raw" => MarkdownDisplay::Raw,
+            _ => MarkdownDisplay::Rendered,
+        },
+        preview_columns: display.tool_preview_length,
     }
 }
 

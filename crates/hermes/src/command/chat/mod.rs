@@ -5,10 +5,13 @@ mod chat_loop;
 mod completion;
 mod drive;
 mod frontend;
+mod images;
 mod input;
 mod line_buffer;
+mod message;
 mod one_shot;
 mod opening;
+mod quick_commands;
 mod references;
 mod screen;
 pub(crate) mod signals;
@@ -23,6 +26,7 @@ mod worktree;
 pub(crate) use summary::format_duration;
 
 use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
@@ -31,12 +35,16 @@ use hermes_config::{Config, Env};
 use hermes_store::SessionSummary;
 
 use crate::cli::ChatArguments;
+use crate::command::curator;
+use crate::command::model_picker;
 use crate::context::ProgramContext;
 use crate::output::Console;
+use crate::wiring::program_runtime::ProgramConfig;
 use crate::wiring::skills::SkillCommands;
 use crate::wiring::{AgentRuntime, bundled_skills};
 
 pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
+    let context = &without_user_settings(arguments, context);
     if arguments.list_tools || arguments.list_toolsets {
         return list(arguments, context, output);
     }
@@ -47,6 +55,10 @@ pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &
     let question = question(arguments)?;
     output.ignore_closed_stdout();
     bundled_skills::sync_quietly(context);
+    curator::run_if_due(context);
+    if !arguments.no_restore_cwd {
+        restore_folder(arguments, context, output)?;
+    }
     if !(arguments.worktree || Config::load(&context.home, &context.env).flag("worktree")) {
         return run_here(arguments, question, None, context, output);
     }
@@ -59,6 +71,38 @@ pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &
     done
 }
 
+/// Returns the context of a run that leaves the user's settings out, if that was asked for.
+fn without_user_settings(arguments: &ChatArguments, context: &ProgramContext) -> ProgramContext {
+    let asked = [
+        ("HERMES_SAFE_MODE", arguments.safe_mode),
+        ("HERMES_IGNORE_USER_CONFIG", arguments.ignore_user_config),
+    ];
+    let set =
+        asked.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| (name.to_owned(), "1".to_owned()));
+    ProgramContext { home: context.home.clone(), env: context.env.with_variables(set) }
+}
+
+/// Changes to the folder in which the session to be resumed worked. One that is gone, or not known, changes nothing.
+fn restore_folder(arguments: &ChatArguments, context: &ProgramContext, output: &Console) -> Result<()> {
+    let Some((name, _)) = opening::requested_session(arguments) else { return Ok(()) };
+    if !context.database().exists() {
+        return Ok(());
+    }
+    let store = context.store(output)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().context("no runtime")?;
+    let found = runtime.block_on(opening::find_session(&store, name))?;
+    let folder = found.map(|id| store.session_folder(&id).wait()).transpose()?.flatten();
+    store.close().wait()?;
+    let here = std::env::current_dir().ok();
+    let Some(folder) = folder.map(PathBuf::from).filter(|folder| Some(folder) != here.as_ref()) else {
+        return Ok(());
+    };
+    if folder.is_dir() && std::env::set_current_dir(&folder).is_ok() {
+        output.notice(&format!("↪ restored workspace dir: {}", folder.display()));
+    }
+    Ok(())
+}
+
 /// Runs a chat in the working folder. `note` is told to the model.
 fn run_here(
     arguments: &ChatArguments,
@@ -69,7 +113,7 @@ fn run_here(
 ) -> Result<ExitCode> {
     let mut wired = AgentRuntime::open(arguments, "cli", context, output)?;
     let mut additions: Vec<String> = note.into_iter().collect();
-    if !arguments.skills.is_empty() {
+    if !arguments.skills.is_empty() && wired.loads_rules() {
         let skills = SkillCommands::for_platform(&context.home, &wired.config, &context.env, "cli");
         match skills.preload(&arguments.skills) {
             Ok(loaded) => {
@@ -82,6 +126,12 @@ fn run_here(
             }
         }
     }
+    ask_about_hooks(&wired, context, output);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    runtime.block_on(wired.start_servers(context));
+    for problem in wired.extensions().plugin_problems() {
+        output.notice(&problem);
+    }
     wired.add_system_text(additions);
     if arguments.toolsets.is_some() && wired.agent.tools().is_empty() && !wired.unknown_toolsets.is_empty() {
         output.error(&format!(
@@ -93,9 +143,7 @@ fn run_here(
     for name in &wired.unknown_toolsets {
         output.notice(&format!("Warning: Unknown toolsets: {name}"));
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let done = runtime.block_on(async {
-        wired.start_servers(context);
         let Some(opened) = opening::open(&wired.agent, arguments, &context.env, output).await? else {
             return Ok(ExitCode::FAILURE);
         };
@@ -103,13 +151,21 @@ fn run_here(
             Some(text) => one_shot::run(&mut wired, opened, text, arguments, context, output).await,
             None => chat_loop::run(&mut wired, opened, arguments, context, output).await,
         };
-        tokio::join!(wired.command_runtime.shut_down(), wired.mcp().shut_down());
+        let extensions = wired.extensions().clone();
+        tokio::join!(wired.command_runtime.shut_down(), wired.mcp().shut_down(), extensions.shut_down());
         done
     });
     // Background work has been waited for as long as it may take; the rest is dropped.
     runtime.shutdown_background();
     wired.agent.store().close().wait()?;
     done
+}
+
+/// Asks about shell hooks that were not approved.
+fn ask_about_hooks(wired: &AgentRuntime, context: &ProgramContext, output: &Console) {
+    let clock = wired.agent.clock().clone();
+    let from = ProgramConfig { context, config: &wired.config };
+    wired.extensions().ask_for_approvals(from, &*clock, output);
 }
 
 /// Returns the question to ask; `None` when a person at the terminal will type it.
@@ -136,6 +192,18 @@ fn question(arguments: &ChatArguments) -> Result<Option<String>> {
 /// Tells whether the terminal can show a screen.
 pub(crate) fn can_have_screen(env: &Env) -> bool {
     screen::is_possible(env)
+}
+
+/// Lets the user pick a model on a screen, and returns it as `hermes model` takes it.
+pub(crate) fn pick_model(context: &ProgramContext, config: Config) -> Result<Option<String>> {
+    let offered = model_picker::offered(context, config);
+    if offered.is_empty() {
+        return Ok(None);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    let picked = runtime.block_on(screen::pick(model_picker::picker(&offered), context));
+    runtime.shutdown_background();
+    Ok(picked?.and_then(|at| offered.get(at)).map(model_picker::OfferedModel::name))
 }
 
 /// Lets the user pick a session on a screen.

@@ -14,6 +14,7 @@ use serde_json::json;
 use super::chat_loop::drive_turn;
 use super::drive::{TypedLinePolicy, drive};
 use super::frontend::{ChatFrontend, ChatView};
+use super::images::{ChatImages, add_images};
 use super::input::ChatInput;
 use super::opening::{self, OpenedConversation};
 use super::references::{ReferenceOutcome, with_references};
@@ -23,7 +24,7 @@ use super::terminal::{DisplayMode, QuestionTimeouts, TerminalFrontend, display_s
 use crate::cli::ChatArguments;
 use crate::context::ProgramContext;
 use crate::output::Console;
-use crate::wiring::AgentRuntime;
+use crate::wiring::{AgentRuntime, working_folder};
 
 /// The wait for MCP servers that are still being connected.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -66,7 +67,11 @@ pub(crate) async fn run(
     let began = agent.clock().now();
     let cancel = Cancel::new();
     let mut signals = ChatSignals::listen()?;
-    let said = match with_references(text, agent, &opened.conversation, context, &wired.config).await? {
+    let folder = working_folder(context, &wired.config)?;
+    let finder = ChatImages::new(context.home.clone(), context.env.clone(), folder, agent.clock().clone());
+    let images = arguments.images.iter().map(|typed| finder.resolve(typed).map_err(anyhow::Error::msg));
+    let images = images.collect::<Result<Vec<_>>>()?;
+    let mut said = match with_references(text, agent, &opened.conversation, context, &wired.config).await? {
         ReferenceOutcome::Resolved { input: said, status } => {
             if let Some(status) = status.filter(|_| !quiet) {
                 output.line(&status);
@@ -75,6 +80,7 @@ pub(crate) async fn run(
         }
         ReferenceOutcome::TooLarge(words) => bail!(words),
     };
+    add_images(&mut said, &images, agent).map_err(anyhow::Error::msg)?;
     let turn = drive_turn(agent, &mut opened.conversation, TurnWork::begin(said), &terminal, &cancel);
     let driven = drive(turn, &terminal, &mut input, &mut signals, &cancel, TypedLinePolicy::Ignore).await;
     let result = driven.result?;

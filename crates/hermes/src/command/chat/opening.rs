@@ -3,7 +3,8 @@
 use anyhow::Result;
 use hermes_agent::{Agent, Conversation, LoadedConversation, UnfinishedTurn};
 use hermes_config::Env;
-use hermes_types::{Role, SessionKind};
+use hermes_store::Store;
+use hermes_types::{Role, SessionId, SessionKind};
 
 use crate::cli::ChatArguments;
 use crate::output::Console;
@@ -17,6 +18,27 @@ pub(crate) struct OpenedConversation {
     pub(crate) unfinished_turn: Option<UnfinishedTurn>,
 }
 
+/// Returns the session that is asked for and the flag that asks for it; an empty name means the latest one.
+pub(super) fn requested_session(arguments: &ChatArguments) -> Option<(&str, &'static str)> {
+    match (&arguments.resume, &arguments.go_on) {
+        (Some(name), _) if !name.trim().is_empty() => Some((name.trim(), "-r")),
+        (_, Some(name)) if !name.trim().is_empty() => Some((name.trim(), "-c")),
+        (None, None) => None,
+        _ => Some(("", "-c")),
+    }
+}
+
+/// Finds a session by id or title; an empty name means the latest one.
+pub(super) async fn find_session(store: &Store, name: &str) -> Result<Option<SessionId>> {
+    if !name.is_empty() {
+        return Ok(store.resolve(name).await?);
+    }
+    match store.newest_session("cli").await? {
+        Some(newest) => Ok(store.resolve(newest.as_str()).await?),
+        None => Ok(None),
+    }
+}
+
 /// Opens the session the arguments name. Returns `None`, after an error message, when it does not exist.
 pub(crate) async fn open(
     agent: &Agent,
@@ -26,13 +48,7 @@ pub(crate) async fn open(
 ) -> Result<Option<OpenedConversation>> {
     let tagged = || env.get("HERMES_SESSION_SOURCE").map(str::to_owned).filter(|source| !source.is_empty());
     let source = arguments.source.clone().or_else(tagged).unwrap_or_else(|| "cli".to_owned());
-    let name = match (&arguments.resume, &arguments.go_on) {
-        (Some(name), _) if !name.trim().is_empty() => Some((name.trim(), "-r")),
-        (_, Some(name)) if !name.trim().is_empty() => Some((name.trim(), "-c")),
-        (None, None) => None,
-        _ => Some(("", "-c")),
-    };
-    let Some((name, flag)) = name else {
+    let Some((name, flag)) = requested_session(arguments) else {
         let conversation = agent.new_conversation(source, SessionKind::Local);
         return Ok(Some(OpenedConversation {
             conversation,
@@ -41,14 +57,7 @@ pub(crate) async fn open(
             unfinished_turn: None,
         }));
     };
-    let id = if name.is_empty() {
-        match agent.store().newest_session("cli").await? {
-            Some(newest) => agent.store().resolve(newest.as_str()).await?,
-            None => None,
-        }
-    } else {
-        agent.store().resolve(name).await?
-    };
+    let id = find_session(agent.store(), name).await?;
     let Some(id) = id else {
         match (name, flag) {
             ("", _) => output.notice("No previous CLI session found to continue."),

@@ -12,17 +12,19 @@ use hermes_config::{Config, Env};
 use hermes_gateway::slash::{self, CommandSurface};
 use hermes_task::SystemClock;
 use hermes_tui::{
-    AnswerLimits, Background, ColorDepth, CommandItem, ExternalEditor, InputHistory, Operations, PickerSpec,
-    Screen, ScreenHandle, ScreenOptions, Skin, Theme, ThemeMode, format_history_entry, parse_history,
+    AnswerLimits, Background, ColorDepth, CommandItem, ExternalEditor, FoldLimits, InputHistory, Operations,
+    PickerSpec, Screen, ScreenHandle, ScreenOptions, Skin, StatusFields, Theme, ThemeMode, TimeLabels,
+    format_history_entry, parse_history,
 };
 use hermes_types::{BoxFuture, Cancel, Clock};
 
 use super::completion::FileCompletion;
 use super::frontend::{busy_input_mode, transcript_options};
+use super::images::ChatImages;
 use super::skins;
 use super::terminal::QuestionTimeouts;
 use crate::cli::ChatArguments;
-use crate::context::{ProgramContext, local_time, now};
+use crate::context::{ProgramContext, format_time, local_time, now};
 use crate::editor;
 use crate::wiring::AgentRuntime;
 use crate::wiring::skills::SkillCommands;
@@ -49,6 +51,7 @@ pub(crate) fn is_possible(env: &Env) -> bool {
 pub(super) fn open(
     runtime: &AgentRuntime,
     display: &DisplaySettings,
+    images: &Arc<ChatImages>,
     context: &ProgramContext,
 ) -> Result<(ScreenHandle, Operations)> {
     let look = ScreenLook::load(display, context);
@@ -70,9 +73,20 @@ pub(super) fn open(
         },
         commands: commands(runtime, context),
         placeholder: PLACEHOLDER.to_owned(),
+        status: StatusFields {
+            model: runtime.agent.models().name.clone(),
+            context_window: Some(runtime.agent.models().window()),
+            ..StatusFields::default()
+        },
         history: Some(Arc::new(HistoryFile(context.home.join(".hermes_history")))),
         completion: Some(Arc::new(FileCompletion::new(folder, context.env.clone(), clock))),
         editor: Some(Arc::new(TerminalEditor(context.env.clone()))),
+        images: Some(images.clone()),
+        times: time_labels(display),
+        fold: FoldLimits {
+            line_breaks: runtime.config.count("paste_collapse_threshold"),
+            chars: runtime.config.count("paste_collapse_char_threshold"),
+        },
         cancel: Cancel::new(),
     })
     .context("cannot open the screen; `hermes chat --cli` works without it")
@@ -93,9 +107,13 @@ pub(super) async fn pick(spec: PickerSpec, context: &ProgramContext) -> Result<O
         limits: AnswerLimits::default(),
         commands: Vec::new(),
         placeholder: String::new(),
+        status: StatusFields::default(),
         history: None,
         completion: None,
         editor: None,
+        images: None,
+        times: None,
+        fold: FoldLimits::default(),
         cancel: Cancel::new(),
     })
     .context("cannot open the screen")?;
@@ -135,8 +153,14 @@ impl ScreenLook {
     }
 }
 
+/// Returns how the times beside messages look, if they are shown.
+pub(super) fn time_labels(display: &DisplaySettings) -> Option<TimeLabels> {
+    let format = display.timestamps.clone()?;
+    Some(TimeLabels::new(move |_| format_time(now(), &format)))
+}
+
 /// Lists the commands, those of skills last.
-fn commands(runtime: &AgentRuntime, context: &ProgramContext) -> Vec<CommandItem> {
+pub(super) fn commands(runtime: &AgentRuntime, context: &ProgramContext) -> Vec<CommandItem> {
     let own = slash::commands(CommandSurface::Terminal).map(|command| CommandItem {
         name: command.name.to_owned(),
         description: command.description.to_owned(),

@@ -6,6 +6,7 @@ use hermes_gateway::slash::{
     self, CommandSurface, ConversationCommand, ConversationReply, ProgramCommand, ReplyText, SessionOwner,
     SlashCommand, SlashCommandId, TerminalCommand,
 };
+use hermes_plugins::PluginSurface;
 use hermes_store::EndReason;
 use hermes_text::head;
 use hermes_types::{Cancel, Role, SessionKind};
@@ -13,7 +14,7 @@ use serde_json::json;
 
 use super::chat_loop::ChatLoop;
 use super::opening::{self, OpenedConversation};
-use super::terminal_commands;
+use super::{quick_commands, terminal_commands};
 use crate::command;
 use crate::command::slash::{CommandInput, CommandReply, SessionChange, YoloScope};
 use crate::context::local_time;
@@ -38,11 +39,20 @@ pub(crate) async fn run(chat: &mut ChatLoop<'_>, line: &str) -> Result<CommandEf
         .unwrap_or((line.trim_start_matches('/'), ""));
     let rest = rest.trim();
     let typed_as = name.to_lowercase();
-    if slash::find(&typed_as, CommandSurface::Terminal).is_none()
-        && let Some(words) = invoke(chat, &typed_as, rest)
-    {
-        chat.output.line(&format!("⚡ Loading skill: {typed_as}"));
-        return Ok(CommandEffect::Invoke(words));
+    if slash::find(&typed_as, CommandSurface::Terminal).is_none() {
+        if let Some(effect) = quick_commands::run(chat, &typed_as, rest).await? {
+            return Ok(effect);
+        }
+        let plugins = chat.runtime.extensions().plugins.clone();
+        if let Some(command) = plugins.find_command(&typed_as, PluginSurface::Terminal) {
+            let text = plugins.run_command(&command.name, rest).await;
+            chat.output.line(&hermes_text::escape_terminal(&text));
+            return Ok(CommandEffect::Continue);
+        }
+        if let Some(words) = invoke(chat, &typed_as, rest) {
+            chat.output.line(&format!("⚡ Loading skill: {typed_as}"));
+            return Ok(CommandEffect::Invoke(words));
+        }
     }
     let command = match find(&typed_as) {
         CommandMatch::Command(command) => command,
@@ -61,6 +71,18 @@ pub(crate) async fn run(chat: &mut ChatLoop<'_>, line: &str) -> Result<CommandEf
             Ok(CommandEffect::Quit)
         }
         SlashCommandId::Conversation(which) => run_conversation_command(chat, which, rest).await,
+        SlashCommandId::Program(ProgramCommand::Agents) => {
+            chat.terminal.list_agents();
+            Ok(CommandEffect::Continue)
+        }
+        SlashCommandId::Program(ProgramCommand::Model)
+            if rest.is_empty() && chat.terminal.screen().is_some() =>
+        {
+            if let Some(name) = terminal_commands::pick_model(chat).await? {
+                run_program_command(chat, ProgramCommand::Model, &name).await?;
+            }
+            Ok(CommandEffect::Continue)
+        }
         SlashCommandId::Program(which) => {
             run_program_command(chat, which, rest).await?;
             Ok(CommandEffect::Continue)
@@ -89,12 +111,16 @@ async fn run_conversation_command(
         ConversationCommand::Queue => {
             if !rest.is_empty() {
                 chat.output.line(&format!("Queued for the next turn: {rest}"));
-                chat.queue.push_back(rest.to_owned());
+                chat.queue.push_back(rest.to_owned().into());
             }
             return Ok(CommandEffect::Continue);
         }
         ConversationCommand::Plan => {
             let prompt = invoke(chat, "plan", rest);
+            return Ok(prompt.map_or(CommandEffect::Continue, CommandEffect::Invoke));
+        }
+        ConversationCommand::Learn => {
+            let prompt = invoke(chat, "learn", rest);
             return Ok(prompt.map_or(CommandEffect::Continue, CommandEffect::Invoke));
         }
         ConversationCommand::Resume => {
@@ -105,6 +131,7 @@ async fn run_conversation_command(
             help(chat);
             return Ok(CommandEffect::Continue);
         }
+        ConversationCommand::Branch => branch(chat, rest).await?,
         ConversationCommand::Undo => {
             slash::undo(&chat.runtime.agent, &mut chat.opened.conversation, rest).await?
         }
@@ -150,10 +177,22 @@ async fn run_program_command(chat: &mut ChatLoop<'_>, command: ProgramCommand, r
         effort: chat.runtime.agent.request_options().effort,
         tool_progress: Some(chat.terminal.display().tool_progress),
         mcp: chat.runtime.mcp().clone(),
+        plugins: chat.runtime.extensions().plugins.clone(),
+        processes: chat.runtime.command_runtime.processes.clone(),
+        background: chat.background.list().describe(chat.runtime.agent.clock().now()),
+        surface: CommandSurface::Terminal,
         yolo: chat.yolo,
         yolo_scope: YoloScope::Program,
     };
-    let CommandReply { text, change, not_saved } = command::slash::run(command, input).await;
+    let slow = match command {
+        ProgramCommand::ReloadMcp => Some("Reconnecting MCP servers…"),
+        ProgramCommand::Debug => Some("Writing the report…"),
+        ProgramCommand::Model => Some("Asking the provider…"),
+        _ => None,
+    };
+    let running = command::slash::run(command, input);
+    let CommandReply { text, change, not_saved } =
+        terminal_commands::locked(&chat.terminal, slow, running).await;
     if let Some(error) = not_saved {
         // The change applies to this chat all the same.
         chat.output.notice(&format!("not saved: {error}"));
@@ -164,6 +203,12 @@ async fn run_program_command(chat: &mut ChatLoop<'_>, command: ProgramCommand, r
         Some(SessionChange::Model) => {
             if let Err(error) = chat.runtime.change_model(chat.context) {
                 chat.output.line(&format!("{error:#}"));
+            }
+        }
+        Some(SessionChange::Settings) => terminal_commands::reload_settings(chat),
+        Some(SessionChange::Skills) => {
+            if let Some(screen) = chat.terminal.screen() {
+                screen.set_commands(super::screen::commands(chat.runtime, chat.context));
             }
         }
         Some(SessionChange::SystemPrompt(prompt)) => {
@@ -203,7 +248,8 @@ async fn run_terminal_command(
         TerminalCommand::Status => terminal_commands::status(chat).await?,
         TerminalCommand::Background if rest.is_empty() => chat.output.line("Usage: /background TEXT"),
         TerminalCommand::Background => {
-            let started = chat.background.start(&chat.runtime.agent, rest)?;
+            let screen = chat.terminal.screen().cloned();
+            let started = chat.background.start(&chat.runtime.agent, rest, screen)?;
             chat.output.line(&started);
         }
         // Without a running turn, it is a message.
@@ -217,12 +263,21 @@ async fn run_terminal_command(
         TerminalCommand::StatusBar => terminal_commands::toggle_status_bar(chat),
         TerminalCommand::Busy => terminal_commands::busy(chat, rest),
         TerminalCommand::Redraw => chat.output.redraw(),
+        TerminalCommand::Image => terminal_commands::image(chat, rest),
+        TerminalCommand::Paste => terminal_commands::paste(chat).await,
+        TerminalCommand::Timestamps => terminal_commands::timestamps(chat, rest),
+        TerminalCommand::WhoAmI => terminal_commands::who_am_i(chat),
+        TerminalCommand::Voice => terminal_commands::voice(chat, rest),
+        TerminalCommand::Update => terminal_commands::update(chat).await,
         TerminalCommand::History => history(chat),
         TerminalCommand::Save => save(chat)?,
         TerminalCommand::Tools => super::list_tools(chat.runtime, chat.output),
         TerminalCommand::Toolsets => super::list_toolsets(chat.runtime, chat.output),
         TerminalCommand::Cron => command::cron::run_in_chat(rest, chat.context, chat.output)?,
-        TerminalCommand::Skills => command::skills::run_in_chat(rest, chat.context, chat.output).await?,
+        TerminalCommand::Skills => {
+            let note = command::skills::run_in_chat(rest, chat.context, chat.output).await?;
+            chat.runtime.add_system_text(note.into_iter().collect());
+        }
         TerminalCommand::Clear => {
             start_new_session(chat).await?;
             chat.output.clear();
@@ -242,6 +297,20 @@ async fn run_terminal_command(
 
 fn show(chat: &ChatLoop<'_>, text: ReplyText) {
     chat.output.line(text.into_plain().trim_end());
+}
+
+/// Continues in a copy of the conversation.
+async fn branch(chat: &mut ChatLoop<'_>, name: &str) -> Result<ConversationReply> {
+    let agent = &chat.runtime.agent;
+    let original = chat.opened.conversation.clone();
+    let reply = slash::branch(agent, &mut chat.opened.conversation, name).await?;
+    if chat.opened.conversation.session() != original.session() {
+        agent.end_conversation(&original, EndReason::SessionSwitch).await?;
+        let row = agent.store().session(chat.opened.conversation.session()).await?;
+        chat.opened.title = row.and_then(|row| row.title);
+        chat.opened.resumed = true;
+    }
+    Ok(reply)
 }
 
 fn skill_commands(chat: &ChatLoop<'_>) -> SkillCommands {
@@ -283,6 +352,10 @@ fn help(chat: &ChatLoop<'_>) {
     for command in slash::commands(CommandSurface::Terminal) {
         let left = command.synopsis();
         chat.output.line(&format!("  {left:<34} {}", command.description));
+    }
+    for command in chat.runtime.extensions().plugins.commands(PluginSurface::Terminal) {
+        let left = format!("/{} {}", command.name, command.arguments);
+        chat.output.line(&format!("  {:<34} {}", left.trim_end(), command.description));
     }
     for (name, about) in skill_commands(chat).commands(CommandSurface::Terminal) {
         chat.output.line(&format!("  {:<34} {about}", format!("/{name}")));

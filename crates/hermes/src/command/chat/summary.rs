@@ -3,13 +3,10 @@
 use std::fmt::Write as _;
 
 use hermes_agent::Conversation;
+use hermes_config::settings::RecapSettings;
 use hermes_text::{head, single_line, strip_think};
-use hermes_types::{Message, Role};
+use hermes_types::{ContentPart, Message, MessageContent, Role};
 
-const MAX_ENTRIES: usize = 20;
-const MAX_USER_CHARS: usize = 300;
-const MAX_ASSISTANT_CHARS: usize = 200;
-const MAX_LINES: usize = 3;
 const MAX_NAMES: usize = 4;
 
 /// Formats the text shown at the end: how to continue the session, and its statistics.
@@ -46,9 +43,9 @@ pub(crate) fn format_duration(seconds: u64) -> String {
 }
 
 /// Formats the last exchanges of a session that is continued.
-pub(crate) fn recap(messages: &[Message]) -> String {
-    let entries: Vec<String> = messages.iter().filter_map(entry).collect();
-    let hidden = entries.len().saturating_sub(MAX_ENTRIES);
+pub(crate) fn recap(messages: &[Message], settings: &RecapSettings) -> String {
+    let entries: Vec<String> = messages.iter().filter_map(|message| entry(message, settings)).collect();
+    let hidden = entries.len().saturating_sub(settings.exchanges.saturating_mul(2));
     let mut text = "Previous Conversation\n".to_owned();
     if hidden > 0 {
         let _ = writeln!(text, "  ... {hidden} earlier messages ...");
@@ -60,16 +57,26 @@ pub(crate) fn recap(messages: &[Message]) -> String {
     text
 }
 
-fn entry(message: &Message) -> Option<String> {
+fn entry(message: &Message, settings: &RecapSettings) -> Option<String> {
     let said = message.content.text();
     match message.role {
-        Role::User => Some(format!("  ● You: {}", shortened(&single_line(&said), MAX_USER_CHARS))),
+        Role::User => {
+            // What references attached is not what the user said.
+            let said = said.split("\n--- Context Warnings ---").next().unwrap_or_default();
+            let said = said.split("\n--- Attached Context ---").next().unwrap_or_default();
+            let images = "[image] ".repeat(count_images(&message.content));
+            Some(format!("  ● You: {images}{}", shortened(&single_line(said), settings.user_chars)))
+        }
         Role::Assistant => {
             let said = strip_think(&said);
-            let lines: Vec<&str> =
-                said.trim().lines().filter(|line| !line.trim().is_empty()).take(MAX_LINES).collect();
+            let lines: Vec<&str> = said
+                .trim()
+                .lines()
+                .filter(|line| !line.trim().is_empty())
+                .take(settings.assistant_lines)
+                .collect();
             let mut parts: Vec<String> = Vec::new();
-            let text = shortened(&lines.join(" "), MAX_ASSISTANT_CHARS);
+            let text = shortened(&lines.join(" "), settings.assistant_chars);
             if !text.is_empty() {
                 parts.push(text);
             }
@@ -77,6 +84,15 @@ fn entry(message: &Message) -> Option<String> {
             (!parts.is_empty()).then(|| format!("  ◆ Hermes: {}", parts.join(" ")))
         }
         Role::System | Role::Tool => None,
+    }
+}
+
+fn count_images(content: &MessageContent) -> usize {
+    match content {
+        MessageContent::Text(_) => 0,
+        MessageContent::Parts(parts) => {
+            parts.iter().filter(|part| matches!(part, ContentPart::Image { .. })).count()
+        }
     }
 }
 

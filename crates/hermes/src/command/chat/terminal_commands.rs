@@ -1,23 +1,32 @@
 //! The slash commands that only a terminal has.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use anyhow::Result;
 use hermes_agent::RequestOptions;
-use hermes_config::set;
+use hermes_config::settings::DisplaySettings;
 use hermes_config::yaml::YamlValue;
+use hermes_config::{Env, set};
+use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode};
 use hermes_store::SessionSummary;
 use hermes_text::with_commas;
-use hermes_tui::{BarVisibility, PickerItem, PickerSpec};
-use hermes_types::{Role, SessionId};
+use hermes_tui::{BarVisibility, ImageSource as _, PickerItem, PickerSpec};
+use hermes_types::{Cancel, Role, SessionId};
 
 use super::chat_loop::ChatLoop;
-use super::screen::ScreenLook;
+use super::frontend::ChatFrontend;
+use super::screen::{ScreenLook, time_labels};
 use super::skins;
-use crate::command::sessions;
 use crate::command::slash::save_setting;
-use crate::wiring::working_folder;
+use crate::command::update::Installation;
+use crate::command::{model_picker, profile, sessions};
+use crate::context::ProgramContext;
+use crate::wiring::{child_variables, working_folder};
 
 /// The most sessions a picker offers.
 const MAX_SESSIONS: usize = 500;
+const UPDATE_LIMIT: Duration = Duration::from_mins(30);
 
 /// Ends the processes and prompts that run in the background.
 pub(super) async fn stop(chat: &mut ChatLoop<'_>) {
@@ -143,6 +152,155 @@ fn report_saved(chat: &ChatLoop<'_>, key: &str, value: &str, text: &str) {
     }
 }
 
+/// Runs a slow command while the screen shows what it does and takes no input.
+pub(super) async fn locked<T>(
+    terminal: &ChatFrontend<'_>,
+    status: Option<&str>,
+    work: impl Future<Output = T>,
+) -> T {
+    let Some((screen, status)) = terminal.screen().zip(status) else { return work.await };
+    screen.lock_input(Some(status.to_owned()));
+    let done = work.await;
+    screen.lock_input(None);
+    done
+}
+
+/// Lets the user pick a model, and returns it as `/model` takes it.
+pub(super) async fn pick_model(chat: &ChatLoop<'_>) -> Result<Option<String>> {
+    let Some(screen) = chat.terminal.screen() else { return Ok(None) };
+    let (context, config) = (chat.context.clone(), chat.runtime.config.clone());
+    let (answer, listed) = tokio::sync::oneshot::channel();
+    // On a thread of its own, because it may wait for the network.
+    std::thread::Builder::new().name("models".to_owned()).spawn(move || {
+        // There is no receiver any more when the program ends.
+        let _ = answer.send(model_picker::offered(&context, config));
+    })?;
+    let offered = locked(&chat.terminal, Some("Asking for models…"), listed).await.unwrap_or_default();
+    if offered.is_empty() {
+        chat.output
+            .line("No provider is set up. `hermes setup` connects one; /model PROVIDER:MODEL names a model.");
+        return Ok(None);
+    }
+    let picked = screen.pick(model_picker::picker(&offered)).await;
+    Ok(picked.and_then(|at| offered.get(at)).map(model_picker::OfferedModel::name))
+}
+
+/// Attaches a picture to the next message.
+pub(super) fn image(chat: &mut ChatLoop<'_>, typed: &str) {
+    if typed.is_empty() {
+        return chat.output.line("Usage: /image PATH");
+    }
+    match chat.images.resolve(typed) {
+        Ok(path) => attach(chat, path),
+        Err(reason) => chat.output.line(&reason),
+    }
+}
+
+/// Attaches the picture in the clipboard to the next message.
+pub(super) async fn paste(chat: &mut ChatLoop<'_>) {
+    match chat.images.clipboard().await {
+        Ok(path) => attach(chat, path),
+        Err(reason) => chat.output.line(&reason),
+    }
+}
+
+fn attach(chat: &mut ChatLoop<'_>, path: PathBuf) {
+    if let Some(screen) = chat.terminal.screen() {
+        return screen.attach(path);
+    }
+    chat.pending_images.push(path);
+    let count = chat.pending_images.len();
+    chat.output.line(&format!("📎 {count} image(s) for the next message"));
+}
+
+/// Shows or hides the time beside messages.
+pub(super) fn timestamps(chat: &mut ChatLoop<'_>, argument: &str) {
+    let shown = match argument {
+        "on" => true,
+        "off" => false,
+        "" => chat.terminal.display().timestamps.is_none(),
+        _ => return chat.output.line("Usage: /timestamps [on | off]"),
+    };
+    let format = shown.then(|| chat.runtime.config.text("display.timestamp_format"));
+    chat.terminal.change_display(|display| display.timestamps = format);
+    match chat.terminal.screen() {
+        Some(screen) => screen.show_times(time_labels(chat.terminal.display())),
+        None => return chat.output.line("The line interface shows no times."),
+    }
+    let text = if shown { "Times are shown." } else { "Times are hidden." };
+    match save_setting(chat.context, "display.timestamps", YamlValue::Bool(shown)) {
+        Ok(()) => chat.output.line(text),
+        Err(error) => chat.output.line(&format!("{text} (not saved: {error})")),
+    }
+}
+
+pub(super) fn who_am_i(chat: &ChatLoop<'_>) {
+    let user = ["USER", "LOGNAME"].iter().find_map(|name| chat.context.env.get(name)).unwrap_or("not known");
+    let profile = profile::describe(chat.context).unwrap_or_default();
+    chat.output.line(&format!(
+        "User:    {user}\n{profile}\nSession: {} ({})",
+        chat.opened.conversation.session(),
+        chat.opened.conversation.source()
+    ));
+}
+
+/// Says what there is of speech: nothing in a terminal.
+pub(super) fn voice(chat: &ChatLoop<'_>, argument: &str) {
+    chat.output.line(match argument {
+        "" | "status" | "off" => {
+            "Voice: off. This release neither records nor speaks in the terminal; in chats, /voice stores how answers are given."
+        }
+        "on" | "tts" => "Voice cannot be turned on: this release neither records nor speaks in the terminal.",
+        _ => "Usage: /voice [on | off | tts | status]",
+    });
+}
+
+/// Updates the program. This chat goes on with the old version.
+pub(super) async fn update(chat: &ChatLoop<'_>) {
+    let own = match Installation::own() {
+        Ok(own) => own,
+        Err(error) => return chat.output.line(&format!("{error:#}")),
+    };
+    let programs =
+        ProgramRunner::new(child_variables(&chat.context.env, &[]), chat.runtime.agent.clock().clone());
+    let Some(name) = own.program.to_str() else { return };
+    let program = Program {
+        name,
+        arguments: vec!["update".into()],
+        directory: chat.context.home.path(),
+        limit: UPDATE_LIMIT,
+        stderr: StderrMode::Merge,
+    };
+    let cancel = Cancel::new();
+    let ran = locked(&chat.terminal, Some("Updating Hermes…"), programs.output(program, &cancel)).await;
+    match ran {
+        Ok((text, ProgramExit::Exited(0))) => {
+            chat.output.line(text.trim_end());
+            chat.output.line("The new version runs when you start Hermes again; `hermes -c` continues here.");
+        }
+        Ok((text, _)) => chat.output.line(&format!("{}\nThe update did not succeed.", text.trim_end())),
+        Err(error) => chat.output.line(&format!("The update could not be started: {error}")),
+    }
+}
+
+/// Takes up the settings as the files have them now.
+pub(super) fn reload_settings(chat: &mut ChatLoop<'_>) {
+    let before = &chat.context.env;
+    let kept = before.get("TERMINAL_CWD").map(|folder| ("TERMINAL_CWD".to_owned(), folder.to_owned()));
+    let env = Env::process().with_files(&chat.context.home, None).with_variables(kept);
+    let context = ProgramContext { home: chat.context.home.clone(), env };
+    if let Err(error) = chat.runtime.change_model(&context) {
+        return chat.output.line(&format!("{error:#}"));
+    }
+    let display = DisplaySettings::resolve(&chat.runtime.config, &context.env);
+    chat.terminal.change_display(|shown| *shown = display);
+    if let Some(screen) = chat.terminal.screen() {
+        let look = ScreenLook::load(chat.terminal.display(), &context);
+        screen.set_theme(look.theme(screen.background()));
+        screen.show_times(time_labels(chat.terminal.display()));
+    }
+}
+
 pub(super) fn toggle_status_bar(chat: &ChatLoop<'_>) {
     match chat.terminal.screen() {
         Some(screen) => screen.show_status_bar(BarVisibility::Toggled),
@@ -175,7 +333,7 @@ pub(super) fn copy(chat: &ChatLoop<'_>, which: &str) {
 pub(super) async fn pick_session(chat: &ChatLoop<'_>) -> Result<Option<SessionId>> {
     let Some(screen) = chat.terminal.screen() else { return Ok(None) };
     let store = chat.runtime.agent.store();
-    let all = store.list_conversations(hermes_store::SessionFilter { source: None }, MAX_SESSIONS).await?;
+    let all = store.list_conversations(hermes_store::SessionFilter::default(), MAX_SESSIONS).await?;
     let own = chat.opened.conversation.session();
     let all: Vec<_> = all.into_iter().filter(|session| session.id != *own).collect();
     if all.is_empty() {

@@ -1,7 +1,6 @@
 //! `hermes cron` and `/cron`: lists and edits scheduled jobs.
 
 mod script;
-pub(crate) mod shell_words;
 mod show;
 mod tick;
 
@@ -65,7 +64,7 @@ pub(crate) fn run_in_chat(line: &str, context: &ProgramContext, output: &Console
     let config = hermes_config::Config::load(&context.home, &context.env);
     let jobs = JobStore::new(context.home.clone(), Zone::configured(&config, &context.env));
     let commands = CronCommands { jobs, now: now(), context, output };
-    let Some(words) = shell_words::split(line) else {
+    let Some(words) = hermes_text::split_words(line) else {
         output.line("A quote is not closed.");
         return Ok(());
     };

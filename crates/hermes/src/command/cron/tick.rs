@@ -51,12 +51,22 @@ async fn tick(context: &ProgramContext, output: &Console) -> Result<usize> {
     let folder = std::env::current_dir().context("the working directory no longer exists")?;
     let live = LiveSettings::new(context.home.clone(), Env::process(), folder.clone());
     let settings = live.current();
-    let own = context_of(&context.home, &settings);
+    let mut own = context_of(&context.home, &settings);
+    let accepted = context
+        .env
+        .get("HERMES_ACCEPT_HOOKS")
+        .map(|value| ("HERMES_ACCEPT_HOOKS".to_owned(), value.to_owned()));
+    own.env = own.env.with_variables(accepted);
     let from = ProgramConfig { context: &own, config: &settings.config };
     let spec = RuntimeSpec::service();
     let judge = configured_judge(from, spec.surface, &clock, &store)?;
     // The tools that send messages are withheld from jobs, so no sender is needed.
     let (runtime, _notices) = ProgramRuntime::open(spec, from, store.clone(), clock.clone(), None, judge)?;
+    runtime.extensions.log_problems();
+    runtime.extensions.plugins.load().await;
+    for problem in runtime.extensions.plugin_problems() {
+        tracing::warn!("{problem}");
+    }
     let checkpoints = runtime.checkpoint_manager(from)?;
     let logs = Arc::new(DeferredSessionLogs::new(store.clone(), Arc::new(local_time)));
     let factory = AgentFactory::new(runtime.clone(), SessionLogMode::Deferred(logs.clone()));
@@ -85,7 +95,11 @@ async fn tick(context: &ProgramContext, output: &Console) -> Result<usize> {
     }
     gateway.stop().await;
     while logs.write_pending(&context.home.sessions(), LOGS_AT_ONCE, now()).await {}
-    tokio::join!(runtime.command_runtime.shut_down(), runtime.mcp.shut_down());
+    tokio::join!(
+        runtime.command_runtime.shut_down(),
+        runtime.mcp.shut_down(),
+        runtime.extensions.shut_down()
+    );
     store.close().await?;
     Ok(ran?)
 }

@@ -29,13 +29,15 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::services::ProgramServices;
 use super::update;
-use crate::cli;
+use crate::cli::{self, GatewayRunArguments};
+use crate::command::curator;
 use crate::context::{ProgramContext, local_time};
 use crate::log::{self, LIFE, LogEcho};
 use crate::output::Console;
 use crate::wiring::agent_factory::AgentFactory;
 use crate::wiring::agent_spec::RuntimeSpec;
 use crate::wiring::channels::{self, ChannelLocks};
+use crate::wiring::extensions::Extensions;
 use crate::wiring::hooks::HookScripts;
 use crate::wiring::live_agents::{LiveAgents, context as context_of};
 use crate::wiring::mcp::{self, McpRuntime};
@@ -50,6 +52,8 @@ const LOCK_RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 const SENDING_LOCK_TIMEOUT: Duration = Duration::from_secs(40);
 /// The exit code for an unusable configuration, as in `sysexits.h`.
 const EXIT_CONFIG: u8 = 78;
+/// The exit code that asks a supervisor to start the gateway again, as in `sysexits.h`.
+const EXIT_RESTART: u8 = 75;
 /// The time another gateway has to end when it is replaced.
 const REPLACE_TIMEOUT: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -64,8 +68,7 @@ const LOGS_WHEN_IDLE: usize = 500;
 const FINAL_LOGS_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(crate) fn run(
-    verbose: bool,
-    replace: bool,
+    arguments: GatewayRunArguments,
     context: &ProgramContext,
     output: &Console,
 ) -> Result<ExitCode> {
@@ -74,15 +77,16 @@ pub(crate) fn run(
     let config = Config::load(&context.home, &context.env);
     config.require_usable(&context.env)?;
     context.register_secrets(&config);
-    start_log(context, &config, verbose);
-    let Some(claim) = claim(replace, context, output)? else { return Ok(ExitCode::FAILURE) };
+    start_log(context, &config, arguments);
+    let Some(claim) = claim(arguments.replace, context, output)? else { return Ok(ExitCode::FAILURE) };
     bundled_skills::sync_quietly(context);
+    curator::run_if_due(context);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4))
         .enable_all()
         .build()
         .context("no runtime")?;
-    let ended = runtime.block_on(serve(context, output));
+    let ended = runtime.block_on(serve(arguments, context, output));
     // Remaining background work has been cancelled and is not waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));
     drop(claim);
@@ -90,15 +94,20 @@ pub(crate) fn run(
         ExitMode::Stop => Ok(ExitCode::SUCCESS),
         // A restart would not help; the service definition excludes this exit code from restarts.
         ExitMode::NothingUsable => Ok(ExitCode::from(EXIT_CONFIG)),
+        ExitMode::Restart if arguments.external_supervisor => Ok(ExitCode::from(EXIT_RESTART)),
         // The process keeps its id, so a service manager need not notice.
         ExitMode::Restart => Err(hermes_exec::re_exec().into()),
     }
 }
 
-fn start_log(context: &ProgramContext, config: &Config, verbose: bool) {
+fn start_log(context: &ProgramContext, config: &Config, arguments: GatewayRunArguments) {
     let masked = SecuritySettings::resolve(config, &context.env).redact_secrets;
     let secrets = if masked { log::LogMasking::Mask } else { log::LogMasking::Show };
-    let echo = if verbose { LogEcho::Everything } else { LogEcho::Life };
+    let echo = match arguments {
+        GatewayRunArguments { verbose: true, .. } => LogEcho::Everything,
+        GatewayRunArguments { quiet: true, .. } => LogEcho::Errors,
+        _ => LogEcho::Life,
+    };
     log::start_gateway(&context.home.join("logs"), secrets, echo, log::level(config));
     context.set_time_zone(config);
 }
@@ -160,6 +169,7 @@ struct GatewayRuntime {
     sending_lock: Option<SendingLock>,
     command_runtime: CommandRuntime,
     mcp: McpRuntime,
+    extensions: Extensions,
     /// The session logs that are still to be written.
     logs: Arc<DeferredSessionLogs>,
     state: Arc<StateFile>,
@@ -179,7 +189,11 @@ enum ExitMode {
     NothingUsable,
 }
 
-async fn serve(context: &ProgramContext, output: &Console) -> Result<ExitMode> {
+async fn serve(
+    arguments: GatewayRunArguments,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<ExitMode> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let state = Arc::new(StateFile::new(&context.home, clock.now()));
     let mut signals = GatewaySignals::new()?;
@@ -192,7 +206,9 @@ async fn serve(context: &ProgramContext, output: &Console) -> Result<ExitMode> {
     };
     state.set("running", None, clock.now());
     notify("READY=1\nSTATUS=Running");
-    output.notice(&running.greeting());
+    if !arguments.quiet {
+        output.notice(&running.greeting());
+    }
     tracing::info!(target: LIFE, platforms = running.gateway.status().platforms().join(","), "the gateway is running");
     let ending = running.wait_for_exit(&mut signals).await;
     notify(if ending == ExitMode::Restart { "RELOADING=1" } else { "STOPPING=1" });
@@ -225,7 +241,13 @@ async fn start(
     for warning in settings.config.warnings() {
         tracing::warn!("{warning}");
     }
-    let own = context_of(&context.home, &settings);
+    let mut own = context_of(&context.home, &settings);
+    // Given as a flag, it is not in the environment that is read again.
+    let accepted = context
+        .env
+        .get("HERMES_ACCEPT_HOOKS")
+        .map(|value| ("HERMES_ACCEPT_HOOKS".to_owned(), value.to_owned()));
+    own.env = own.env.with_variables(accepted);
     let from = ProgramConfig { context: &own, config: &settings.config };
     let spec = RuntimeSpec::service();
     let judge = configured_judge(from, spec.surface, &clock, &store).unwrap_or_else(|error| {
@@ -239,6 +261,11 @@ async fn start(
     let sender = chat_sender(live.clone(), store.clone(), clock.clone(), files, &cancel);
     let of_tools = Some(Arc::new(sender.clone()) as Arc<dyn MessageSender>);
     let (runtime, notices) = ProgramRuntime::open(spec, from, store.clone(), clock.clone(), of_tools, judge)?;
+    runtime.extensions.log_problems();
+    runtime.extensions.plugins.load().await;
+    for problem in runtime.extensions.plugin_problems() {
+        tracing::warn!("{problem}");
+    }
     let checkpoints = runtime.checkpoint_manager(from)?;
     let logs = Arc::new(DeferredSessionLogs::new(store.clone(), Arc::new(local_time)));
     let factory = AgentFactory::new(runtime.clone(), SessionLogMode::Deferred(logs.clone()));
@@ -286,6 +313,7 @@ async fn start(
         sending_lock: sending,
         command_runtime: runtime.command_runtime,
         mcp: runtime.mcp,
+        extensions: runtime.extensions,
         logs,
         state,
         background: beside,
@@ -338,6 +366,8 @@ impl ServerStarter<'_> {
             intake: Arc::new(self.gateway.intake().clone()),
             clock: clock.clone(),
             skills: ports.skills.clone(),
+            programs: ports.programs.clone(),
+            outbox: self.sender.outbox().clone(),
             home: live.home().clone(),
         };
         match start_webhooks(parts, settings, self.cancel).await {
@@ -540,6 +570,7 @@ impl GatewayRuntime {
             sending_lock: sending,
             command_runtime,
             mcp,
+            extensions,
             logs,
             state,
             background: beside,
@@ -566,7 +597,7 @@ impl GatewayRuntime {
         beside.shut_down().await;
         cancel.cancel();
         command_runtime.processes.end_recovered().await;
-        tokio::join!(command_runtime.shut_down(), mcp.shut_down());
+        tokio::join!(command_runtime.shut_down(), mcp.shut_down(), extensions.shut_down());
         if let Err(error) = store.close().await {
             tracing::warn!(%error, "the database was not closed in order");
         }

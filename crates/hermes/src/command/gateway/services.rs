@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use hermes_config::write;
 use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode};
-use hermes_gateway::slash::{ProgramCommand, ServiceCommand};
+use hermes_gateway::slash::{CommandSurface, ProgramCommand, ServiceCommand};
 use hermes_gateway::{
-    HelperPrograms, JobScriptOutcome, JobScriptRequest, LiveSettings, MessageExpansion, ProcessInfo,
-    ProgramCommands, SkillPrompts,
+    AttachmentContent, AttachmentRequest, HelperPrograms, JobScriptOutcome, JobScriptRequest, LiveSettings,
+    MessageExpansion, ProcessInfo, ProgramCommands, SkillPrompts,
 };
+use hermes_plugins::{PluginHost, PluginSurface};
 use hermes_store::{Store, WaitingMessage};
 use hermes_tools::{Approvals, CheckpointManager, ProcessRegistry, ReferenceResolver, ReferenceResult, Yolo};
 use hermes_types::{Attachment, AttachmentKind, BoxFuture, Cancel, Clock, ReasoningEffort, TaskId};
 
 use tokio::sync::Notify;
 
+use super::attachments::AttachmentReader;
 use super::update;
 use crate::command::cron::JobScripts;
 use crate::command::slash::{self, CommandInput, CommandReply, SessionChange, YoloScope};
@@ -26,7 +28,9 @@ use crate::wiring::program_runtime::ProgramRuntime;
 use crate::wiring::skills::SkillCommands;
 use crate::wiring::{CommandRuntime, child_variables};
 
-const PROGRAM_LIMIT: Duration = Duration::from_secs(30);
+/// The time a user's own command may take.
+pub(crate) const QUICK_COMMAND_LIMIT: Duration = Duration::from_secs(30);
+const PROGRAM_LIMIT: Duration = QUICK_COMMAND_LIMIT;
 
 /// The services of the program for its chats.
 pub(crate) struct ProgramServices {
@@ -36,6 +40,7 @@ pub(crate) struct ProgramServices {
     approvals: Arc<Approvals>,
     processes: ProcessRegistry,
     mcp: McpRuntime,
+    plugins: PluginHost,
     checkpoints: Option<Arc<CheckpointManager>>,
     programs: ProgramRunner,
     scripts: JobScripts,
@@ -56,7 +61,7 @@ impl ProgramServices {
         let CommandRuntime { approvals, processes, .. } = runtime.command_runtime.clone();
         let programs = ProgramRunner::new(child_variables(&live.current().env, &[]), clock.clone());
         let scripts = JobScripts::new(live.clone(), clock.clone());
-        let mcp = runtime.mcp.clone();
+        let (mcp, plugins) = (runtime.mcp.clone(), runtime.extensions.plugins.clone());
         Self {
             live,
             store,
@@ -64,6 +69,7 @@ impl ProgramServices {
             approvals,
             processes,
             mcp,
+            plugins,
             checkpoints,
             programs,
             scripts,
@@ -91,6 +97,10 @@ impl ProgramServices {
             effort: effort.as_deref().and_then(ReasoningEffort::parse),
             tool_progress: settings.display.tool_progress_command.then_some(settings.display.tool_progress),
             mcp: self.mcp.clone(),
+            plugins: self.plugins.clone(),
+            processes: self.processes.clone(),
+            background: Vec::new(),
+            surface: CommandSurface::Chat,
             yolo: Yolo::Off,
             yolo_scope: YoloScope::Conversation,
             context,
@@ -108,6 +118,8 @@ impl ProgramServices {
                 | SessionChange::Effort(_)
                 | SessionChange::ShowReasoning(_)
                 | SessionChange::ToolProgress(_)
+                | SessionChange::Settings
+                | SessionChange::Skills
                 | SessionChange::FilesRestored,
             )
             | None => {}
@@ -123,6 +135,15 @@ impl ProgramServices {
                 self.restart.notify_one();
                 "♻️ Restarting. What I am doing in chats goes on afterwards.".to_owned()
             }
+        }
+    }
+
+    fn attachments(&self) -> AttachmentReader {
+        AttachmentReader {
+            settings: self.live.current(),
+            context: self.context(),
+            store: self.store.clone(),
+            clock: self.clock.clone(),
         }
     }
 
@@ -251,11 +272,14 @@ impl MessageExpansion for ProgramServices {
         })
     }
 
-    fn describe_file<'a>(&'a self, file: &'a Attachment) -> BoxFuture<'a, Option<String>> {
-        Box::pin(std::future::ready(match file.kind {
-            AttachmentKind::Document => read_text_file(file),
-            _ => None,
-        }))
+    fn read_attachment<'a>(&'a self, request: AttachmentRequest<'a>) -> BoxFuture<'a, AttachmentContent> {
+        let text = |text: Option<String>| text.map_or(AttachmentContent::PathOnly, AttachmentContent::Text);
+        match request.file.kind {
+            AttachmentKind::Document => Box::pin(std::future::ready(text(read_text_file(request.file)))),
+            AttachmentKind::Video => Box::pin(std::future::ready(AttachmentContent::PathOnly)),
+            AttachmentKind::Image => Box::pin(self.attachments().picture(request)),
+            AttachmentKind::Voice | AttachmentKind::Audio => Box::pin(self.attachments().recording(request)),
+        }
     }
 }
 
@@ -272,6 +296,14 @@ impl HelperPrograms for ProgramServices {
 
     fn script<'a>(&'a self, order: JobScriptRequest<'a>) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
         Box::pin(self.scripts.run(order))
+    }
+
+    fn event_script<'a>(
+        &'a self,
+        name: &'a str,
+        event: &'a str,
+    ) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
+        Box::pin(self.scripts.run_with_event(name, event))
     }
 
     fn program<'a>(&'a self, argv: &'a [&'a str]) -> BoxFuture<'a, Result<String, String>> {
@@ -296,5 +328,21 @@ impl ProgramCommands for ProgramServices {
         from: &'a WaitingMessage,
     ) -> BoxFuture<'a, String> {
         Box::pin(async move { self.run_service_command(command, arguments, from) })
+    }
+
+    fn plugin_commands(&self) -> Vec<(String, String)> {
+        let all = self.plugins.commands(PluginSurface::Chat).into_iter();
+        all.flat_map(|command| {
+            let about = command.description;
+            std::iter::once(command.name).chain(command.aliases).map(move |name| (name, about.clone()))
+        })
+        .collect()
+    }
+
+    fn run_plugin_command<'a>(&'a self, name: &'a str, arguments: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let command = self.plugins.find_command(name, PluginSurface::Chat)?;
+            Some(self.plugins.run_command(&command.name, arguments).await)
+        })
     }
 }

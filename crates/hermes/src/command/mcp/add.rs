@@ -134,8 +134,9 @@ impl McpCommands<'_> {
     fn auth(&self, arguments: &McpAddArguments) -> Result<Auth> {
         let wants_key = match arguments.auth.as_deref() {
             Some("oauth") => return Ok(Auth::Browser),
+            Some("none") => return Ok(Auth::None),
             Some("header") => true,
-            Some(other) => bail!("--auth is `oauth` or `header`, not `{other}`"),
+            Some(other) => bail!("--auth is `oauth`, `header` or `none`, not `{other}`"),
             None => {
                 let answer = self.output.ask("Does the server need a key? [Y/n] ");
                 answer.is_some_and(|answer| !answer.trim().to_lowercase().starts_with('n'))

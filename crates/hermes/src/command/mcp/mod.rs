@@ -1,6 +1,7 @@
 //! `hermes mcp`: the MCP servers of the configuration.
 
 mod add;
+mod catalog;
 mod configure;
 mod login;
 mod selection;
@@ -42,7 +43,8 @@ pub(crate) fn run(
                 "\n  hermes mcp add NAME --url URL            add a server with an address\n  hermes mcp add NAME --command \
                  PROGRAM   add a program\n  hermes mcp test NAME                     connect it and list its tools\n  \
                  hermes mcp configure NAME                choose its tools, approve new ones\n  hermes mcp login NAME\
-                 \x20                   sign in to it\n  hermes mcp remove NAME                   remove it",
+                 \x20                   sign in to it\n  hermes mcp remove NAME                   remove it\n  hermes mcp catalog                       \
+                 list well-known servers; `install NAME` adds one",
             );
             Ok(ExitCode::SUCCESS)
         }
@@ -51,6 +53,12 @@ pub(crate) fn run(
             Ok(ExitCode::SUCCESS)
         }
         Some(McpCommand::Add(arguments)) => commands.add(&arguments),
+        Some(McpCommand::Catalog { query, json }) => {
+            commands.catalog(query.as_deref(), json);
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(McpCommand::Install(arguments)) => commands.install(&arguments),
+        Some(McpCommand::Picker) => commands.pick(),
         Some(McpCommand::Remove { name, yes }) => commands.remove(&name, yes),
         Some(McpCommand::Test { name }) => commands.test(&name),
         Some(McpCommand::Configure { name }) => commands.configure(&name),

@@ -3,8 +3,9 @@
 //! Everything is read from the database, which the gateway writes; the two processes share nothing else. Approvals are
 //! only shown: whoever talks to this server is a program, and an approval is a person's decision.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -46,6 +47,7 @@ pub(super) fn run(commands: &McpCommands<'_>) -> Result<ExitCode> {
         clock,
         masking: SecuritySettings::resolve(config, &context.env).redact_secrets,
         start: store.newest_message().wait()?,
+        reported: Mutex::default(),
         store: store.clone(),
     };
     let runtime = runtime()?;
@@ -71,6 +73,27 @@ struct HomeConversations {
     masking: bool,
     /// The newest message when the server started.
     start: MessageId,
+    /// The open approvals that the client was told about, by their id. There is one client, and each is reported once.
+    reported: Mutex<BTreeMap<String, OpenApproval>>,
+}
+
+/// An approval that waits for a person.
+#[derive(Debug, Clone, PartialEq)]
+struct OpenApproval {
+    id: String,
+    session_key: Option<String>,
+    tool: String,
+    since: f64,
+}
+
+impl OpenApproval {
+    fn to_json(&self) -> Value {
+        json!({"id": self.id, "session_key": self.session_key, "tool": self.tool, "since": self.since})
+    }
+
+    fn event(&self, kind: &str, cursor: i64) -> Value {
+        json!({"cursor": cursor, "type": kind, "session_key": self.session_key, "approval": self.to_json()})
+    }
 }
 
 /// The arguments of a call.
@@ -112,7 +135,7 @@ impl HomeConversations {
             ServedTool::EventsWait => self.wait(arguments).await,
             ServedTool::MessagesSend => self.send(arguments).await,
             ServedTool::ChannelsList => self.channels(arguments).await,
-            ServedTool::PermissionsListOpen => self.open_approvals().await,
+            ServedTool::PermissionsListOpen => self.list_approvals().await,
         }
     }
 
@@ -182,16 +205,18 @@ impl HomeConversations {
         Ok(json!({"count": found.len(), "attachments": found}))
     }
 
-    /// Returns the new messages after a cursor, which is the id of a message, and the cursor after them.
+    /// Returns what is new about approvals and the new messages after a cursor, which is the id of a message; and the
+    /// cursor after them.
     async fn events(&self, arguments: &Arguments, limit: usize) -> Result<(Vec<Value>, i64), String> {
         let after = match arguments.number("after_cursor", 0) {
             0 => self.start,
             cursor => MessageId(i64::try_from(cursor).unwrap_or(i64::MAX)),
         };
         let wanted = arguments.text("session_key");
+        let mut events = self.approval_events(wanted.as_ref(), after.0, limit).await?;
         let messages = self.store.messages_after(after, MOST_SCANNED).await.map_err(text_of)?;
-        let (mut events, mut cursor) = (Vec::new(), after.0);
-        if messages.is_empty() {
+        let mut cursor = after.0;
+        if messages.is_empty() || events.len() >= limit {
             return Ok((events, cursor));
         }
         let bindings = self.store.bindings().await.map_err(text_of)?;
@@ -255,23 +280,63 @@ impl HomeConversations {
         Ok(json!({"count": channels.len(), "channels": channels}))
     }
 
-    async fn open_approvals(&self) -> Answer {
+    async fn list_approvals(&self) -> Answer {
+        let permissions: Vec<Value> =
+            self.open_approvals().await?.iter().map(OpenApproval::to_json).collect();
+        Ok(json!({"count": permissions.len(), "permissions": permissions}))
+    }
+
+    async fn open_approvals(&self) -> Result<Vec<OpenApproval>, String> {
+        let turns = self.store.running_turns().await.map_err(text_of)?;
+        if turns.is_empty() {
+            return Ok(Vec::new());
+        }
         let bindings = self.store.bindings().await.map_err(text_of)?;
-        let mut permissions = Vec::new();
-        for turn in self.store.running_turns().await.map_err(text_of)? {
+        let mut open = Vec::new();
+        for turn in turns {
             let binding = bindings.iter().find(|binding| binding.session == turn.session);
             for call in self.store.tool_calls(&turn.id).await.map_err(text_of)? {
                 if call.asking {
-                    permissions.push(json!({
-                        "id": call.id.as_str(),
-                        "session_key": binding.map(|binding| &binding.key),
-                        "tool": call.name,
-                        "since": call.started_at.seconds(),
-                    }));
+                    open.push(OpenApproval {
+                        id: call.id.as_str().to_owned(),
+                        session_key: binding.map(|binding| binding.key.clone()),
+                        tool: call.name,
+                        since: call.started_at.seconds(),
+                    });
                 }
             }
         }
-        Ok(json!({"count": permissions.len(), "permissions": permissions}))
+        Ok(open)
+    }
+
+    /// Returns the approvals that were asked for or settled since the client was told last.
+    async fn approval_events(
+        &self,
+        wanted: Option<&String>,
+        cursor: i64,
+        limit: usize,
+    ) -> Result<Vec<Value>, String> {
+        let open = self.open_approvals().await?;
+        let is_wanted = |approval: &OpenApproval| wanted.is_none() || approval.session_key.as_ref() == wanted;
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = Vec::new();
+        let settled: Vec<String> =
+            reported.keys().filter(|id| !open.iter().any(|approval| approval.id == **id)).cloned().collect();
+        for id in settled {
+            if events.len() < limit
+                && reported.get(&id).is_some_and(is_wanted)
+                && let Some(approval) = reported.remove(&id)
+            {
+                events.push(approval.event("approval_resolved", cursor));
+            }
+        }
+        for approval in open.into_iter().filter(is_wanted) {
+            if events.len() < limit && !reported.contains_key(&approval.id) {
+                events.push(approval.event("approval_requested", cursor));
+                reported.insert(approval.id.clone(), approval);
+            }
+        }
+        Ok(events)
     }
 }
 

@@ -15,8 +15,8 @@ use hermes_config::env::dotenv;
 use hermes_config::yaml::{KeyPath, YamlValue};
 use hermes_config::{Config, Env, ManagedMode, set};
 
-use super::{chat, gateway};
-use crate::cli::{ChatArguments, GatewaySetupArguments, SetupArguments, SetupSection};
+use super::{chat, claw, gateway};
+use crate::cli::{ChatArguments, GatewaySetupArguments, MigrateClawArguments, SetupArguments, SetupSection};
 use crate::context::ProgramContext;
 use crate::output::{Confirmation, Console};
 use crate::wiring::bundled_skills;
@@ -127,6 +127,7 @@ impl SetupWizard<'_> {
         }
         self.output.line("⚕ Hermes Setup\n");
         self.output.line(&format!("Home: {}\n", self.context.home.path().display()));
+        self.offer_import()?;
         let sections = if self.asks { self.choose_sections()? } else { ALL.to_vec() };
         for section in sections {
             self.run_section(section)?;
@@ -138,6 +139,18 @@ impl SetupWizard<'_> {
             return chat::run(&ChatArguments::default(), &context, self.output);
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Offers the user of a new home to take over what OpenClaw has.
+    fn offer_import(&mut self) -> Result<()> {
+        let is_new = !self.context.home.config().exists();
+        let question = "Take over persona, memory, skills and settings of OpenClaw?";
+        let is_offered = self.asks && is_new && claw::is_present(&self.context);
+        if !is_offered || !self.confirms(question, true)? {
+            return Ok(());
+        }
+        claw::run(&MigrateClawArguments::default(), &self.context, self.output)?;
+        self.save()
     }
 
     /// Lets the user of an existing home choose what to set up. A new home gets everything.

@@ -1,23 +1,18 @@
 //! The model: who serves it, with which key, and which one.
 
 use std::io::Read as _;
-use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use hermes_config::provider::registry::{ProviderKind, REGISTRY};
 use hermes_config::{Config, ProgramSurface, canonical_provider};
-use hermes_model::credential::CredentialContext;
-use hermes_model::discovery::{ListFreshness, ModelDiscovery};
+use hermes_model::discovery::ListFreshness;
 use hermes_model::provider::{Provider, ProviderChoice, ProviderInputs, ResolvedModel, resolve};
-use hermes_net::HttpClient;
-use hermes_task::SystemClock;
-use hermes_types::{Cancel, Clock};
 
 use super::SetupWizard;
 use crate::cli::LoginArguments;
 use crate::command::login;
 use crate::context::ProgramContext;
-use crate::wiring;
+use crate::wiring::model_lists;
 
 /// The most models a menu offers; another can be typed.
 const MAX_MODELS: usize = 30;
@@ -214,18 +209,10 @@ fn list_models(wizard: &SetupWizard<'_>, base_url: Option<&str>) -> Vec<String> 
     let listed = (|| -> Result<Vec<String>> {
         let context = &wizard.context;
         let inputs = ProviderInputs::read(&context.home, wizard.config.clone(), context.env.clone());
-        let choice = ProviderChoice::default();
-        let ResolvedModel::Target(target) = resolve(&inputs, &choice, ProgramSurface::Cli)? else {
+        let Some(target) = model_lists::target_of(&inputs, &ProviderChoice::default())? else {
             return Ok(Vec::new());
         };
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let net = HttpClient::new(wiring::net_config(&context.env, &clock))?;
-        let credentials = CredentialContext::new(net, clock, &context.home, context.env.clone());
-        let discovery = ModelDiscovery::new(credentials.clone(), context.home.clone());
-        let cancel = Cancel::new();
-        let endpoint = target.endpoint(&credentials);
-        let models = runtime.block_on(discovery.models(&endpoint, ListFreshness::Current, &cancel))?;
+        let models = model_lists::list_models(&target, context, ListFreshness::Current)?;
         Ok(models.into_iter().map(|model| model.id).collect())
     })();
     listed.unwrap_or_else(|error| {

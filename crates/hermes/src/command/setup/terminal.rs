@@ -1,40 +1,31 @@
 //! Where commands run.
 
 use anyhow::{Result, bail};
+use hermes_config::settings::{BACKEND_FACTS, BackendFacts, CommandBackend};
 use hermes_config::yaml::YamlValue;
 
 use super::SetupWizard;
 
-const BACKENDS: [(&str, &str); 6] = [
-    ("local", "on this machine, in a sandbox"),
-    ("docker", "in a container"),
-    ("ssh", "on another machine"),
-    ("singularity", "in a container without a daemon"),
-    ("modal", "in Modal's cloud"),
-    ("daytona", "in Daytona's cloud"),
-];
-
 pub(super) fn ask(wizard: &mut SetupWizard<'_>) -> Result<()> {
     let now = wizard.config.text("terminal.backend");
     let backend = match &wizard.arguments.terminal {
-        Some(name) if BACKENDS.iter().any(|(known, _)| known == name) => name.clone(),
+        Some(name) if BackendFacts::find(name).is_some() => name.clone(),
         Some(name) => {
-            let names: Vec<&str> = BACKENDS.iter().map(|(name, _)| *name).collect();
-            bail!("there is no backend '{name}'; there are: {}", names.join(", "))
+            bail!("there is no backend '{name}'; there are: {}", CommandBackend::NAMES.join(", "))
         }
         None if !wizard.asks() => return Ok(()),
         None => {
             let rows: Vec<String> =
-                BACKENDS.iter().map(|(name, about)| format!("{name:<12} {about}")).collect();
-            let first = BACKENDS.iter().position(|(name, _)| *name == now).unwrap_or(0);
+                BACKEND_FACTS.iter().map(|facts| format!("{:<12} {}", facts.name, facts.summary)).collect();
+            let first = BACKEND_FACTS.iter().position(|facts| facts.name == now).unwrap_or(0);
             let at = wizard.choose("Where do commands run?", &rows, first)?;
-            BACKENDS.get(at).map_or(now, |(name, _)| (*name).to_owned())
+            BACKEND_FACTS.get(at).map_or(now, |facts| facts.name.to_owned())
         }
     };
     wizard.set_text("terminal.backend", &backend);
     let image = wizard.arguments.image.clone();
-    match backend.as_str() {
-        "docker" | "singularity" | "modal" | "daytona" => {
+    match BackendFacts::find(&backend) {
+        Some(facts) if facts.has_image => {
             let key = format!("terminal.{backend}_image");
             let image = wizard.text(image.as_ref(), "Image", &wizard.config.text(&key))?;
             wizard.set_text(&key, &image);
@@ -44,7 +35,7 @@ pub(super) fn ask(wizard: &mut SetupWizard<'_>) -> Result<()> {
                 wizard.set("terminal.container_memory", YamlValue::Int(i128::from(memory)));
             }
         }
-        "ssh" => {
+        Some(facts) if facts.backend == CommandBackend::Ssh => {
             for (variable, question) in [
                 ("TERMINAL_SSH_HOST", "Host"),
                 ("TERMINAL_SSH_USER", "User"),

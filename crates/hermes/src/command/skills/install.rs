@@ -1,15 +1,18 @@
 //! Installing, updating and removing skills.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use hermes_guard::{InstallPermission, PolicyOverride, Severity, SkillTrust, SkillVerdict};
 use hermes_hub::{CategoryChoice, FetchedSkill, ReplaceInstalled, SkillSnapshot, StagedSkill, UpdateState};
+use hermes_knowledge::skill_header;
+use hermes_text::single_line;
 use serde_json::{Value, json};
 
-use super::table::table;
-use super::{SkillsRun, SkillsSurface};
+use super::{PromptUpdate, SkillsRun, SkillsSurface};
 use crate::cli::{self, SnapshotCommand};
+use crate::command::table::table;
 use crate::output::Confirmation;
 
 const THIRD_PARTY: &str = "This skill comes from a third party. Hermes has not reviewed it. Read it before you use it: its text \
@@ -59,7 +62,7 @@ impl SkillsRun<'_> {
             self.output.line(&format!("  {file}"));
         }
         if self.surface == SkillsSurface::Chat {
-            self.output.line("The model sees it in the next session; /new starts one.");
+            tell_model(self, &installed.folder);
         }
         Ok(())
     }
@@ -216,4 +219,22 @@ impl SkillsRun<'_> {
         }
         Ok(())
     }
+}
+
+/// Lets the model of the running chat know of a skill, if that was asked for.
+fn tell_model(run: &SkillsRun<'_>, folder: &Path) {
+    if run.prompt == PromptUpdate::NextSession {
+        run.output
+            .line("The model sees it in the next session; /new starts one. With --now it is told at once.");
+        return;
+    }
+    let text = fs::read_to_string(folder.join("SKILL.md")).unwrap_or_default();
+    let (_, description) = skill_header(&text);
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let about = single_line(&description.unwrap_or_default());
+    *run.note_for_model.borrow_mut() = Some(format!(
+        "Since this session began, the user installed the skill {name}: {about} It is used like those in \
+         <available_skills>: load it with skill_view(\"{name}\")."
+    ));
+    run.output.line("The model knows of it from the next message on.");
 }

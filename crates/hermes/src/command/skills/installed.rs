@@ -1,22 +1,21 @@
 //! What is installed: the list, the bundled skills, the agent's own ones and their history.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use hermes_config::Config;
 use hermes_knowledge::{
-    SkillFilter, SkillRestore, SkillSet, SkillUse, all_skill_usage, bundled_skill_names, has_opted_out,
-    iso_time, lock_skills, modified_bundled_skills, opt_in_to_bundled_skills, opt_out_of_bundled_skills,
+    SkillFilter, SkillRestore, SkillSet, SkillUse, all_skill_usage, archive_skill, bundled_skill_names,
+    has_opted_out, iso_time, modified_bundled_skills, opt_in_to_bundled_skills, opt_out_of_bundled_skills,
     reset_bundled_skill, skill_history, undo_skill_change,
 };
 use hermes_text::unified_diff;
 use serde_json::{Value, json};
 
 use super::SkillsRun;
-use super::table::table;
 use crate::cli::ListedSkills;
+use crate::command::table::table;
 use crate::context::now;
 use crate::wiring::bundled_skills;
 
@@ -125,18 +124,9 @@ impl SkillsRun<'_> {
     }
 
     pub(super) fn archive(&self, name: &str) -> Result<()> {
-        let root = self.context.home.skills();
-        let skills = self.skills();
-        let Some(skill) = skills.find(name).filter(|skill| skill.folder.starts_with(&root)) else {
-            bail!("there is no skill '{name}' in {}", root.display());
-        };
-        let _lock = lock_skills(&self.context.home)?;
-        let target = self.context.home.folder("skills/.archive")?.join(&skill.name);
-        if target.symlink_metadata().is_ok() {
-            bail!("{} exists; nothing was moved", target.display());
-        }
-        fs::rename(&skill.folder, &target)?;
-        self.output.line(&format!("Moved to {}. Move it back to offer it again.", target.display()));
+        let target = archive_skill(&self.context.home, name, now())?;
+        self.output
+            .line(&format!("Moved to {}. `hermes curator restore {name}` brings it back.", target.display()));
         Ok(())
     }
 

@@ -4,8 +4,8 @@ mod configure;
 mod install;
 mod installed;
 mod registry;
-mod table;
 
+use std::cell::RefCell;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,6 @@ use hermes_task::SystemClock;
 use hermes_types::{Cancel, Clock, Secret};
 
 use crate::cli::SkillsCommand;
-use crate::command::cron::shell_words;
 use crate::context::ProgramContext;
 use crate::output::Console;
 use crate::wiring::{child_variables, net_config};
@@ -34,12 +33,22 @@ enum SkillsSurface {
     Chat,
 }
 
+/// Says when the model learns of an installed skill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PromptUpdate {
+    /// The prompt of a running session stays as it is, because providers keep it in memory.
+    NextSession,
+    AtOnce,
+}
+
 /// A command under way.
 struct SkillsRun<'a> {
     hub: SkillHub,
     context: &'a ProgramContext,
     output: &'a Console,
     surface: SkillsSurface,
+    prompt: PromptUpdate,
+    note_for_model: RefCell<Option<String>>,
 }
 
 #[derive(Debug, Parser)]
@@ -58,20 +67,28 @@ pub(crate) fn run(command: SkillsCommand, context: &ProgramContext, output: &Con
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a line of a chat.
-pub(crate) async fn run_in_chat(line: &str, context: &ProgramContext, output: &Console) -> Result<()> {
-    let Some(words) = shell_words::split(line) else {
+/// Runs a line of a chat. Returns what the model is to be told at once, which `--now` asks for.
+pub(crate) async fn run_in_chat(
+    line: &str,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<Option<String>> {
+    let Some(mut words) = hermes_text::split_words(line) else {
         output.line("A quote is not closed.");
-        return Ok(());
+        return Ok(None);
     };
+    let count = words.len();
+    words.retain(|word| word != "--now");
+    let prompt = if words.len() < count { PromptUpdate::AtOnce } else { PromptUpdate::NextSession };
     match SkillsLine::try_parse_from(std::iter::once("/skills".to_owned()).chain(words)) {
         Ok(SkillsLine { command }) => {
-            let run = SkillsRun::new(context, output, SkillsSurface::Chat)?;
+            let run = SkillsRun { prompt, ..SkillsRun::new(context, output, SkillsSurface::Chat)? };
             run.perform(command.unwrap_or_default()).await;
+            return Ok(run.note_for_model.take());
         }
         Err(error) => output.line(error.to_string().trim_end()),
     }
-    Ok(())
+    Ok(None)
 }
 
 impl<'a> SkillsRun<'a> {
@@ -87,7 +104,8 @@ impl<'a> SkillsRun<'a> {
             })),
         );
         let hub = SkillHub::new(context.home.clone(), &context.env, http, clock, github, Cancel::new());
-        Ok(Self { hub, context, output, surface })
+        let (prompt, note_for_model) = (PromptUpdate::NextSession, RefCell::default());
+        Ok(Self { hub, context, output, surface, prompt, note_for_model })
     }
 
     /// Runs a command. A failure is printed.

@@ -9,8 +9,8 @@ use hermes_text::single_line;
 use serde_json::{Value, json};
 
 use super::SkillsRun;
-use super::table::table;
 use crate::cli::{PublishTarget, TapCommand};
+use crate::command::table::table;
 
 const SHOWN_LINES: usize = 50;
 const WIDTHS: [usize; 5] = [28, 60, 18, 13, 60];

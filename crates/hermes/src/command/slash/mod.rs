@@ -3,12 +3,18 @@
 //! A body gets values and returns a reply. The places where commands are typed fill in the values, show the text and
 //! apply the change to what runs there. The table of all commands is in `hermes_gateway::slash`.
 
+mod agents;
+mod debug;
 mod insights;
 mod model;
 mod personality;
+mod platforms;
+mod profile;
 mod provider;
 mod reasoning;
+mod reload;
 mod reload_mcp;
+mod reload_skills;
 mod rollback;
 mod verbose;
 mod yolo;
@@ -19,15 +25,19 @@ use std::sync::Arc;
 use hermes_config::settings::ToolProgress;
 use hermes_config::yaml::{KeyPath, YamlValue};
 use hermes_config::{Config, ManagedMode, set};
-use hermes_gateway::slash::{ProgramCommand, ReplyText};
+use hermes_gateway::slash::{CommandSurface, ProgramCommand, ReplyText};
+use hermes_plugins::PluginHost;
 use hermes_store::Store;
-use hermes_tools::{CheckpointManager, Yolo};
+use hermes_tools::{CheckpointManager, ProcessRegistry, Yolo};
 use hermes_types::{ReasoningEffort, Timestamp};
 
 use crate::cli;
+use crate::command::plugins::describe_loaded;
+use crate::command::{bundles, curator};
 use crate::context::ProgramContext;
 use crate::wiring::mcp::McpRuntime;
 
+pub(crate) use agents::describe as describe_work;
 pub(crate) use yolo::YoloScope;
 
 /// What a command needs to know about the place where it was typed.
@@ -44,6 +54,11 @@ pub(crate) struct CommandInput<'a> {
     /// How much of tool calls is shown; `None` where that cannot be changed by a command.
     pub(crate) tool_progress: Option<ToolProgress>,
     pub(crate) mcp: McpRuntime,
+    pub(crate) plugins: PluginHost,
+    pub(crate) processes: ProcessRegistry,
+    /// Descriptions of the prompts that run in the background.
+    pub(crate) background: Vec<String>,
+    pub(crate) surface: CommandSurface,
     /// Whether dangerous commands run without approval.
     pub(crate) yolo: Yolo,
     pub(crate) yolo_scope: YoloScope,
@@ -87,6 +102,10 @@ pub(crate) enum SessionChange {
     ShowReasoning(bool),
     ToolProgress(ToolProgress),
     Yolo(Yolo),
+    /// The settings were read again.
+    Settings,
+    /// The skills were read again.
+    Skills,
     /// All files of the last exchange were restored, so it is taken back.
     FilesRestored,
 }
@@ -104,6 +123,19 @@ pub(crate) async fn run(command: ProgramCommand, input: CommandInput<'_>) -> Com
         ProgramCommand::Insights => insights::run(arguments, input.store, input.now),
         ProgramCommand::Provider => provider::run(&input.context, input.config),
         ProgramCommand::ReloadMcp => reload_mcp::run(&input.mcp, &input.context).await,
+        ProgramCommand::Plugins => CommandReply::text(describe_loaded(&input.plugins.plugins())),
+        ProgramCommand::Curator => {
+            CommandReply::text(curator::run_line(arguments, &input.context).trim_end())
+        }
+        ProgramCommand::Bundles => {
+            CommandReply::text(bundles::run_line(arguments, &input.context).trim_end())
+        }
+        ProgramCommand::Agents => agents::run(input.background, &input.processes, input.now),
+        ProgramCommand::Profile => profile::run(&input.context),
+        ProgramCommand::Platforms => platforms::run(&input.context, &input.config),
+        ProgramCommand::Reload => reload::run(&input.context),
+        ProgramCommand::ReloadSkills => reload_skills::run(&input.context, &input.config, input.surface),
+        ProgramCommand::Debug => debug::run(&input.context).await,
         ProgramCommand::Version => CommandReply::text(cli::version()),
     }
 }

@@ -25,6 +25,7 @@ use self::systemd::Systemd;
 pub(crate) use self::systemd::unit::ServiceScope;
 use super::run;
 use super::shutdown::{self, StopResult, StopTimeout};
+use crate::cli::{GatewayInstallArguments, GatewayRunArguments};
 use crate::context::ProgramContext;
 use crate::output::Console;
 
@@ -36,8 +37,10 @@ trait Supervisor {
     fn start(&self) -> Result<ServiceResult>;
     fn stop(&self) -> Result<ServiceResult>;
     fn restart(&self) -> Result<ServiceResult>;
+    /// Lets the service start only when it is told to.
+    fn disable_autostart(&self) -> Result<()>;
     /// Prints the state of the service.
-    fn report(&self) -> Result<ServiceResult>;
+    fn report(&self, width: ReportWidth) -> Result<ServiceResult>;
     /// Returns the home the service works in.
     fn home(&self) -> Home;
 }
@@ -54,6 +57,13 @@ pub(crate) enum ServiceResult {
 pub(crate) enum ForceInstall {
     Yes,
     No,
+}
+
+/// Says whether the service manager shortens long lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReportWidth {
+    Terminal,
+    Full,
 }
 
 impl From<bool> for ForceInstall {
@@ -85,6 +95,25 @@ pub(crate) fn install(
         _ => require_supervisor(&machine, scope, context, output)?.install(force)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Installs the service as the command line asks for.
+pub(crate) fn install_and_start(
+    arguments: &GatewayInstallArguments,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<ExitCode> {
+    let GatewayInstallArguments { force, system, run_as_user, start_now, no_start_on_login, .. } = arguments;
+    let scope = ServiceScope::from(*system);
+    let machine = ServiceMachine::current(context)?;
+    if *no_start_on_login && machine.kind == ServiceManagerKind::Launchd {
+        bail!("launchd starts every installed agent at login; leave --no-start-on-login out");
+    }
+    install((*force).into(), scope, run_as_user.clone(), context, output)?;
+    if *no_start_on_login {
+        require_supervisor(&machine, scope, context, output)?.disable_autostart()?;
+    }
+    if *start_now { start(scope, context, output) } else { Ok(ExitCode::SUCCESS) }
 }
 
 pub(crate) fn uninstall(scope: ServiceScope, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
@@ -140,7 +169,7 @@ pub(crate) fn restart(scope: ServiceScope, context: &ProgramContext, output: &Co
     if let StopResult::StillRunning(pid) = shutdown::stop_gateway(&context.home, StopTimeout::Short) {
         bail!("the gateway that is running (PID {pid}) does not end");
     }
-    run::run(false, false, context, output)
+    run::run(GatewayRunArguments::default(), context, output)
 }
 
 pub(crate) fn is_installed(context: &ProgramContext, output: &Console) -> Result<bool> {
@@ -152,12 +181,13 @@ pub(crate) fn is_installed(context: &ProgramContext, output: &Console) -> Result
 /// Prints the state of the service, and returns the home it works in.
 pub(crate) fn report(
     scope: ServiceScope,
+    width: ReportWidth,
     context: &ProgramContext,
     output: &Console,
 ) -> Result<(ServiceResult, Home)> {
     let machine = ServiceMachine::current(context)?;
     match supervisor(&machine, scope, context, output) {
-        Some(supervisor) => Ok((supervisor.report()?, supervisor.home())),
+        Some(supervisor) => Ok((supervisor.report(width)?, supervisor.home())),
         None => Ok((ServiceResult::NotInstalled, Home::new(context.home.path()))),
     }
 }

@@ -12,7 +12,7 @@ use super::machine::ServiceMachine;
 use super::names::{ServiceNames, resolve_path};
 use super::search_path::{node_folder, search_path};
 use super::systemd::unit::is_equivalent;
-use super::{ForceInstall, ServiceResult, Supervisor, definition};
+use super::{ForceInstall, ReportWidth, ServiceResult, Supervisor, definition};
 use crate::command::gateway::shutdown::{self, StopTimeout};
 use crate::output::Console;
 
@@ -158,7 +158,11 @@ impl Supervisor for Launchd<'_> {
         Ok(ServiceResult::Done)
     }
 
-    fn report(&self) -> Result<ServiceResult> {
+    fn disable_autostart(&self) -> Result<()> {
+        bail!("launchd starts every installed agent at login")
+    }
+
+    fn report(&self, _: ReportWidth) -> Result<ServiceResult> {
         let Some(existing) = definition::read(&self.file()) else { return Ok(ServiceResult::NotInstalled) };
         if !is_equivalent(&existing, &self.desired_plist(Some(&existing))) {
             self.output

@@ -14,7 +14,7 @@ use super::account::{UserAccount, current_user, invoking_user, rebase_home};
 use super::machine::{Privilege, ServiceMachine};
 use super::names::{ServiceNames, resolve_path};
 use super::search_path::{node_folder, search_path, standard};
-use super::{ForceInstall, ServiceResult, Supervisor, definition};
+use super::{ForceInstall, ReportWidth, ServiceResult, Supervisor, definition};
 use crate::output::Console;
 
 /// The service of one home in one of the two managers.
@@ -301,7 +301,17 @@ impl Supervisor for Systemd<'_> {
         Ok(ServiceResult::Done)
     }
 
-    fn report(&self) -> Result<ServiceResult> {
+    fn disable_autostart(&self) -> Result<()> {
+        self.run_systemctl(&["disable", &self.names.unit()])?;
+        self.output.line(&format!(
+            "  It starts only with `{}hermes gateway start{}`",
+            self.sudo(),
+            self.flag()
+        ));
+        Ok(())
+    }
+
+    fn report(&self, width: ReportWidth) -> Result<ServiceResult> {
         let Some(existing) = definition::read(&self.file()) else { return Ok(ServiceResult::NotInstalled) };
         let (word, unit) = (self.scope.word(), self.names.unit());
         // Another user's account may be unknown here; then nothing is said about the definition.
@@ -317,8 +327,9 @@ impl Supervisor for Systemd<'_> {
             self.output.line("⚠ A service is installed, but there is no systemd here");
             return Ok(ServiceResult::Done);
         }
-        let native =
-            self.machine.control.run("systemctl", &self.systemctl(&["status", &unit, "--no-pager"]))?;
+        let mut arguments = vec!["status", &unit, "--no-pager"];
+        arguments.extend((width == ReportWidth::Full).then_some("--full"));
+        let native = self.machine.control.run("systemctl", &self.systemctl(&arguments))?;
         self.output.line(&native.text);
         self.output.line("");
         let active = self.machine.control.run("systemctl", &self.systemctl(&["is-active", &unit]))?;
