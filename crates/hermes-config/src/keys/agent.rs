@@ -134,7 +134,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     flag("skills.inline_shell", "false", "Run commands written into skills while loading them").later(),
     int("skills.inline_shell_timeout", "10", "Seconds such a command may take").later(),
     flag("skills.guard_agent_created", "false", "Refuse skills the agent writes that the scanner finds dangerous").later(),
-    flag("skills.write_approval", "false", "Ask before each skill change").later().kept(),
+    flag("skills.write_approval", "false", "Ask before each skill change").later(),
     flag("curator.enabled", "true", "Put unused skills of the agent away now and then; they can be restored").later(),
     num("curator.interval_hours", "168", "Hours between two runs").later(),
     int("curator.stale_after_days", "30", "Days without use after which a skill is reported").later(),

@@ -8,6 +8,7 @@ mod chat;
 mod code;
 mod mcp;
 mod model;
+mod secrets;
 mod terminal;
 
 pub use agent::{
@@ -21,6 +22,7 @@ pub use chat::{
 pub use code::{CodeMode, CodeSettings};
 pub use mcp::{McpSampling, McpServer, McpTransport};
 pub use model::{CustomProvider, FallbackModel, ProviderRouting};
+pub use secrets::{BitwardenSettings, OnePasswordSettings};
 pub use terminal::{
     BACKEND_FACTS, BackendFacts, CommandBackend, ModalMode, SandboxMode, SandboxNetwork, TerminalSettings,
 };
