@@ -108,6 +108,7 @@ fn a_whole_evening() {
     terminal.assert_restored();
     assert!(terminal.text().contains("Resume this session with:"), "{}", terminal.text());
     terminal.start_again(&["-c"]);
+    terminal.until_shown("◆ Hermes: blue it is");
     terminal.until_ready();
     let text = terminal.text();
     assert!(text.contains("Resumed session") && text.contains("● You: greetword\n"), "{text}");

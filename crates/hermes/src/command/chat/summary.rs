@@ -65,7 +65,7 @@ fn entry(message: &Message, settings: &RecapSettings) -> Option<String> {
             let said = said.split("\n--- Context Warnings ---").next().unwrap_or_default();
             let said = said.split("\n--- Attached Context ---").next().unwrap_or_default();
             let images = "[image] ".repeat(count_images(&message.content));
-            Some(format!("  ● You: {images}{}", shortened(&single_line(said), settings.user_chars)))
+            Some(format!("  ● You: {images}{}", shortened(&single_line(said.trim()), settings.user_chars)))
         }
         Role::Assistant => {
             let said = strip_think(&said);
