@@ -8,15 +8,16 @@ use super::sending::{ANN, TelegramHome};
 
 /// A picture of one pixel.
 const PIXEL: &[u8] = &[
-    0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 13, b'I', b'H', b'D', b'R', 0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0,
-    0, 0, 0x3a, 0x7e, 0x9b, 0x55, 0, 0, 0, 10, b'I', b'D', b'A', b'T', 0x78, 0xda, 0x63, 0x68, 0, 0, 0, 0x82, 0, 0x81,
-    0x77, 0xcd, 0x72, 0xb6, 0, 0, 0, 0, b'I', b'E', b'N', b'D', 0xae, 0x42, 0x60, 0x82,
+    0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 13, b'I', b'H', b'D', b'R', 0, 0, 0, 1, 0, 0, 0,
+    1, 8, 0, 0, 0, 0, 0x3a, 0x7e, 0x9b, 0x55, 0, 0, 0, 10, b'I', b'D', b'A', b'T', 0x78, 0xda, 0x63, 0x68, 0,
+    0, 0, 0x82, 0, 0x81, 0x77, 0xcd, 0x72, 0xb6, 0, 0, 0, 0, b'I', b'E', b'N', b'D', 0xae, 0x42, 0x60, 0x82,
 ];
 const PIXEL_URL: &str = "data:image/png;base64,iVBORw0KGgo";
 
 fn body(fixture: &TelegramHome, wanted: &str) -> String {
     let requests = fixture.server.requests();
-    let found = requests.iter().map(|request| request.body_text().into_owned()).find(|body| body.contains(wanted));
+    let found =
+        requests.iter().map(|request| request.body_text().into_owned()).find(|body| body.contains(wanted));
     found.unwrap_or_else(|| panic!("no request with {wanted}"))
 }
 
@@ -91,7 +92,8 @@ fn a_voice_message_is_transcribed_by_the_users_command_and_kept() {
 /// Runs one question in a home with this configuration besides the model, and returns the requests.
 fn ask(replies: &Value, more: &Value, question: &str) -> (String, Vec<String>) {
     let script = json!({"replies": replies, "default": "echo"});
-    let server = ModelServer::start_blocking(ModelScript::from_yaml("web", &script.to_string()).unwrap()).unwrap();
+    let server =
+        ModelServer::start_blocking(ModelScript::from_yaml("web", &script.to_string()).unwrap()).unwrap();
     let mut config = json!({
         "model": {"provider": "custom", "base_url": server.base_url(), "default": "m"},
         "terminal": {"sandbox": "off"},
@@ -107,7 +109,11 @@ fn ask(replies: &Value, more: &Value, question: &str) -> (String, Vec<String>) {
 #[test]
 fn a_page_is_read_without_a_key_and_searching_is_not_offered_without_a_service() {
     let site = TestWebsite::start().unwrap();
-    let page = site.put("/tide.html", "text/html", b"<title>Tide</title><nav>menu</nav><p>High water at <b>noon</b>.</p>");
+    let page = site.put(
+        "/tide.html",
+        "text/html",
+        b"<title>Tide</title><nav>menu</nav><p>High water at <b>noon</b>.</p>",
+    );
     let call = json!({"name": "web_extract", "id": "call_w", "arguments": {"urls": [page]}});
     let replies = json!([
         {"when": {"tool_result": "call_w"}, "text": "At noon."},
