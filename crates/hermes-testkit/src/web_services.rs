@@ -1,5 +1,5 @@
-//! The services that search the web and read pages, emulated: Firecrawl, Tavily, Exa, Parallel, SearXNG and Brave; and one
-//! that transcribes recordings.
+//! The services that search the web and read pages, emulated: Firecrawl, Tavily, Exa, Parallel, SearXNG and Brave; and those
+//! that transcribe and speak (OpenAI's protocol, ElevenLabs) or make pictures (OpenAI's protocol, FAL).
 //!
 //! Written from their public documentation, apart from the code it tests. All of them know the same few pages. Each has
 //! a base address of its own, checks its key, and can be told to refuse or to stay silent.
@@ -163,6 +163,8 @@ fn answer(message: &ReceivedRequest, body: &Value, pages: &[WebServicePage]) -> 
         "firecrawl" | "speech" => header("authorization").trim_start_matches("Bearer ").to_owned(),
         "tavily" => text(body, "api_key"),
         "exa" | "parallel" => header("x-api-key"),
+        "elevenlabs" => header("xi-api-key"),
+        "fal" => header("authorization").trim_start_matches("Key ").to_owned(),
         "brave" => header("x-subscription-token"),
         _ => WEB_SERVICE_KEY.to_owned(),
     };
@@ -232,6 +234,25 @@ fn answer(message: &ReceivedRequest, body: &Value, pages: &[WebServicePage]) -> 
                 .map(|url| json!({"url": url, "error_type": "fetch_error", "content": "gone"}))
                 .collect();
             (200, json!({"results": read, "errors": failed}))
+        }
+        ("POST", "speech", "audio/speech") => (200, json!(format!("sound of {}", text(body, "input")))),
+        ("POST", "speech", "images/generations") => (200, json!({"data": [{"b64_json": "iVBORw=="}]})),
+        ("POST", "elevenlabs", method) if method.starts_with("v1/text-to-speech/") => {
+            (200, json!(format!("sound of {}", text(body, "text"))))
+        }
+        ("POST", "fal", "fal-ai/flux-2-pro" | "fal-ai/clarity-upscaler") => {
+            (200, json!({"request_id": "job-1", "status": "IN_QUEUE"}))
+        }
+        (
+            "GET",
+            "fal",
+            "fal-ai/flux-2-pro/requests/job-1/status" | "fal-ai/clarity-upscaler/requests/job-1/status",
+        ) => (200, json!({"status": "COMPLETED"})),
+        ("GET", "fal", "fal-ai/flux-2-pro/requests/job-1") => {
+            (200, json!({"images": [{"url": "https://fal.media/small.png"}]}))
+        }
+        ("GET", "fal", "fal-ai/clarity-upscaler/requests/job-1") => {
+            (200, json!({"image": {"url": "https://fal.media/large.png"}}))
         }
         ("POST", "speech", "audio/transcriptions") => {
             let form = String::from_utf8_lossy(&message.body);

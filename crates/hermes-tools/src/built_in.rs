@@ -11,6 +11,8 @@ pub const BUILT_IN_TOOLS: &[ToolDescriptor<'static>] = &[
     crate::web::SEARCH_DESCRIPTOR,
     crate::web::EXTRACT_DESCRIPTOR,
     crate::vision::DESCRIPTOR,
+    crate::image::DESCRIPTOR,
+    crate::speech::DESCRIPTOR,
     crate::terminal::DESCRIPTOR,
     crate::process::DESCRIPTOR,
     crate::code::DESCRIPTOR,

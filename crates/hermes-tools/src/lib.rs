@@ -14,6 +14,7 @@ mod cronjob;
 mod delegate;
 mod file;
 mod folders;
+mod image;
 mod memory;
 mod off_thread;
 mod patch;
@@ -26,6 +27,7 @@ mod send_message;
 mod session_search;
 mod similar_files;
 mod skills;
+mod speech;
 mod task_variables;
 mod terminal;
 mod todo;
@@ -49,6 +51,7 @@ pub use file::{
     FileGuard, FileOptions, FileTools, LineNumberStyle, LintResult, Linter, SecretMasking, TaskFileState,
 };
 pub use folders::TaskFolders;
+pub use image::{ImageMaker, ImageTool};
 pub use memory::MemoryTool;
 pub use patch::PatchTool;
 pub use process::{
@@ -65,6 +68,7 @@ pub use search_files::SearchFilesTool;
 pub use send_message::SendMessageTool;
 pub use session_search::{LocalTime, SessionSearchTool};
 pub use skills::{InlineShell, SkillManageTool, SkillSource, SkillViewTool, SkillsListTool};
+pub use speech::{Speaker, SpeechTool, SpokenFile};
 pub use task_variables::TaskVariables;
 pub use terminal::approval::{Approvals, CommandApprovalMode, Yolo};
 pub use terminal::scan::{

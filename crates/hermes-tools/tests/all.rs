@@ -12,6 +12,7 @@ mod all {
     mod delegate;
     mod endurance;
     mod installation;
+    mod media;
     mod memory;
     mod patch;
     mod read_file;

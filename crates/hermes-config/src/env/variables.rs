@@ -155,7 +155,7 @@ static VARIABLES: &[EnvVariable] = &[
     plain("STT_OPENAI_BASE_URL", "", "OpenAI speech endpoint"),
     plain("HERMES_LOCAL_STT_COMMAND", "", "Command for local speech recognition, with {input_path} {output_dir} {language} {model}"),
     plain("HERMES_LOCAL_STT_LANGUAGE", "en", "Language for local speech recognition"),
-    secret("ELEVENLABS_API_KEY", "Key for ElevenLabs voices").kept(),
+    secret("ELEVENLABS_API_KEY", "Key for ElevenLabs voices"),
     plain("GITHUB_APP_ID", "", "GitHub App for the Skills Hub: id"),
     plain("GITHUB_APP_PRIVATE_KEY_PATH", "", "GitHub App for the Skills Hub: key file"),
     plain("GITHUB_APP_INSTALLATION_ID", "", "GitHub App for the Skills Hub: installation"),

@@ -6,9 +6,11 @@
 mod agent;
 mod chat;
 mod code;
+mod image;
 mod mcp;
 mod model;
 mod secrets;
+mod speech;
 mod terminal;
 mod transcription;
 mod web;
@@ -22,9 +24,11 @@ pub use chat::{
     SessionResetSettings, StreamingSettings, ToolProgress,
 };
 pub use code::{CodeMode, CodeSettings};
+pub use image::{ImageProvider, ImageSettings};
 pub use mcp::{McpSampling, McpServer, McpTransport};
 pub use model::{CustomProvider, FallbackModel, ProviderRouting};
 pub use secrets::{BitwardenSettings, OnePasswordSettings};
+pub use speech::{SpeechProvider, SpeechSettings};
 pub use terminal::{
     BACKEND_FACTS, BackendFacts, CommandBackend, ModalMode, SandboxMode, SandboxNetwork, TerminalSettings,
 };

@@ -690,9 +690,15 @@ async fn files_of_a_message_reach_the_model_as_far_as_it_can_read_them() {
     send(AttachmentKind::Image, "seen.png", "look one");
     bench.channel.until_said("ann", "look one").await;
     bench.until_quiet().await;
-    let request = bench.model.requests().pop().unwrap();
-    let content = &request.messages.last().unwrap().content;
-    let MessageContent::Parts(parts) = content else { panic!("{content:?}") };
+    let requests = bench.model.requests();
+    let contents = requests.iter().flat_map(|request| &request.messages).map(|message| &message.content);
+    let parts: Vec<&Vec<ContentPart>> = contents
+        .filter_map(|content| match content {
+            MessageContent::Parts(parts) => Some(parts),
+            MessageContent::Text(_) => None,
+        })
+        .collect();
+    let [parts] = parts.as_slice() else { panic!("{parts:?}") };
     assert!(
         matches!(&parts[1], ContentPart::Image { url } if url.starts_with("data:image/png;base64,")),
         "{parts:?}"
@@ -711,7 +717,8 @@ async fn files_of_a_message_reach_the_model_as_far_as_it_can_read_them() {
         send(kind, name, name);
         bench.channel.until_said("ann", wanted).await;
         bench.until_quiet().await;
-        let request = bench.model.requests().pop().unwrap();
+        let requests = bench.model.requests();
+        let request = requests.iter().rfind(|request| request.messages.len() > 1).unwrap();
         // The picture of an earlier message is not sent again; its file is named.
         assert!(
             request.messages.iter().all(|message| matches!(message.content, MessageContent::Text(_))),

@@ -193,7 +193,7 @@ impl WebExtractTool {
         let title = cleaned(&page.title);
         // The whole text is examined, because the part that is not shown is read later.
         let warning = warning(&text).or_else(|| warning(&title));
-        let content = bounded(text, limit, &page.url, &self.access.cache);
+        let content = bounded(text, limit, &page.url, &self.access.cache, self.access.clock.now());
         let mut entry = json!({"url": page.url, "title": title, "content": content, "error": page.error});
         if let Some(fields) = entry.as_object_mut() {
             if let Some(warning) = warning {

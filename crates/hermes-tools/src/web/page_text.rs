@@ -4,14 +4,19 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::LazyLock;
+use std::time::{Duration, UNIX_EPOCH};
 
 use hermes_guard::{TextOrigin, find_injections};
 use hermes_text::{head_and_tail, with_commas};
+use hermes_types::Timestamp;
 use regex::Regex;
 use sha2::{Digest as _, Sha256};
 
 /// The share of a long page's text that comes from its beginning, in tenths.
 const HEAD_TENTHS: usize = 7;
+
+/// How long a stored page is kept.
+const KEPT: Duration = Duration::from_hours(7 * 24);
 
 /// Removes what is no text: pictures written into the page, and characters that are invisible or reorder others.
 pub(super) fn cleaned(text: &str) -> String {
@@ -53,7 +58,7 @@ pub(super) fn warning(text: &str) -> Option<String> {
 
 /// Returns a text of at most about `limit` characters. A longer one is stored in `cache`, and the shortened one says
 /// where.
-pub(super) fn bounded(text: String, limit: usize, url: &str, cache: &Path) -> String {
+pub(super) fn bounded(text: String, limit: usize, url: &str, cache: &Path, now: Timestamp) -> String {
     let total = text.chars().count();
     if total <= limit {
         return text;
@@ -62,7 +67,7 @@ pub(super) fn bounded(text: String, limit: usize, url: &str, cache: &Path) -> St
     let marker = |omitted: usize| format!("\n\n[… {} characters omitted …]\n\n", with_commas(omitted));
     let mut shown = head_and_tail(&text, head, limit - head, marker).into_owned();
     // Writing to a `String` cannot fail.
-    let _ = match store(&text, url, cache) {
+    let _ = match store(&text, url, cache, now) {
         Some(path) => write!(
             shown,
             "\n\n[The page has {} characters. The whole text is in {path}: page through it with read_file, or search it \
@@ -78,7 +83,8 @@ pub(super) fn bounded(text: String, limit: usize, url: &str, cache: &Path) -> St
     shown
 }
 
-fn store(text: &str, url: &str, cache: &Path) -> Option<String> {
+fn store(text: &str, url: &str, cache: &Path, now: Timestamp) -> Option<String> {
+    remove_old(cache, now);
     let digest = Sha256::digest(url.as_bytes());
     let name: String = digest.iter().take(6).fold("web_".to_owned(), |mut name, byte| {
         let _ = write!(name, "{byte:02x}");
@@ -94,6 +100,18 @@ fn store(text: &str, url: &str, cache: &Path) -> Option<String> {
         Err(error) => {
             tracing::warn!(path = %path.display(), %error, "a page could not be stored");
             None
+        }
+    }
+}
+
+/// Removes pages that were stored long ago.
+fn remove_old(cache: &Path, now: Timestamp) {
+    for entry in std::fs::read_dir(cache).into_iter().flatten().flatten() {
+        let modified = entry.metadata().and_then(|details| details.modified());
+        let age = modified.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let is_old = age.is_some_and(|at| now.since(Timestamp(at.as_secs_f64())) > KEPT);
+        if is_old && entry.file_name().to_string_lossy().starts_with("web_") {
+            let _ = std::fs::remove_file(entry.path());
         }
     }
 }

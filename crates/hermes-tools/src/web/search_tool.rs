@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::page_text::{cleaned, warning};
 use super::service::{
-    SearchHit, ServiceCall, ServiceFailure, brave, exa, firecrawl, parallel, searxng, tavily,
+    ServiceCall, ServiceFailure, WebSearchHit, brave, exa, firecrawl, parallel, searxng, tavily,
 };
 use super::{WebAccess, interrupted, pretty};
 use crate::argument::{missing, number, spec, text};
@@ -60,7 +60,7 @@ impl WebSearchTool {
         query: &str,
         limit: usize,
         context: &ToolContext<'_>,
-    ) -> Result<Vec<SearchHit>, ServiceFailure> {
+    ) -> Result<Vec<WebSearchHit>, ServiceFailure> {
         let service = self.access.settings.search.clone().map_err(ServiceFailure::Failed)?;
         let call = ServiceCall::new(&self.access, service, TIMEOUT, context)?;
         match service {
@@ -103,7 +103,7 @@ impl Tool for WebSearchTool {
     }
 }
 
-fn answer(hits: &[SearchHit], limit: usize) -> ToolOutcome {
+fn answer(hits: &[WebSearchHit], limit: usize) -> ToolOutcome {
     let rows: Vec<Value> = hits
         .iter()
         .take(limit)

@@ -369,6 +369,12 @@ async fn a_long_page_is_shortened_and_kept_whole() {
     assert_eq!(std::fs::read_to_string(path).unwrap(), lines);
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(std::path::Path::new(path)), 0o600);
+    let old = std::path::Path::new(path).with_file_name("web_old.md");
+    std::fs::write(&old, "old").unwrap();
+    let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+    std::fs::File::options().write(true).open(&old).unwrap().set_modified(long_ago).unwrap();
+    fixture.extract(&[&url]).await;
+    assert!(!old.exists() && std::path::Path::new(path).exists());
     assert_eq!(mode(std::path::Path::new(path).parent().unwrap()), 0o700);
 }
 

@@ -9,10 +9,10 @@ use hermes_exec::ProgramRunner;
 use hermes_schedule::{JobStore, Zone};
 use hermes_tools::{
     CheckpointManager, ClarifyTool, CronJobTool, DelegateTool, ExecuteCodeTool, FileGuard, FileOptions,
-    FileTools, InlineShell, MemoryTool, PlatformToolsets, SecretMasking, SelectedTools, SendMessageTool,
-    SessionSearchTool, SkillManageTool, SkillSource, SkillViewTool, SkillsListTool, TOOL_SEARCH_TOOLSET,
-    TodoTool, ToolRegistry, ToolSelection, VisionTool, WebExtractTool, WebSearchTool, defer_tools,
-    is_of_server,
+    FileTools, ImageTool, InlineShell, MemoryTool, PlatformToolsets, SecretMasking, SelectedTools,
+    SendMessageTool, SessionSearchTool, SkillManageTool, SkillSource, SkillViewTool, SkillsListTool,
+    SpeechTool, TOOL_SEARCH_TOOLSET, TodoTool, ToolRegistry, ToolSelection, VisionTool, WebExtractTool,
+    WebSearchTool, defer_tools, is_of_server,
 };
 use hermes_types::{Clock, SideModel, Tool};
 
@@ -138,6 +138,12 @@ fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig
         registry.register(Arc::new(SendMessageTool::new(sender.clone())));
     }
     register_web(&mut registry, clock, from);
+    let maker = web::image_maker(clock, from);
+    let can_draw = ImageTool::is_usable(&maker);
+    registry.register_checked(Arc::new(ImageTool::new(maker)), Arc::new(move || can_draw));
+    let speaker = web::speaker(runtime.surface, clock, from);
+    let can_speak = SpeechTool::is_usable(&speaker);
+    registry.register_checked(Arc::new(SpeechTool::new(speaker)), Arc::new(move || can_speak));
     let can_see = vision.is_some();
     let reader = vision.map(|side| web::picture_reader(side, store, clock, from));
     let vision = VisionTool::new(files, reader);

@@ -3,16 +3,22 @@
 
 use std::sync::Arc;
 
-use hermes_config::settings::{SecuritySettings, TranscriptionSettings, WebSettings};
+use hermes_config::settings::{
+    ImageSettings, SecuritySettings, SpeechSettings, TranscriptionSettings, WebSettings,
+};
+use hermes_config::{ProgramSurface, user_home};
 use hermes_exec::ProgramRunner;
 use hermes_net::{HttpClient, PrivateAddresses};
 use hermes_store::Store;
-use hermes_tools::{LazyHttpClient, PictureReader, Transcriber, WebAccess, WebAddresses, WebsitePolicy};
+use hermes_tools::{
+    ImageMaker, LazyHttpClient, PictureReader, Speaker, Transcriber, WebAccess, WebAddresses, WebsitePolicy,
+};
 use hermes_types::{Clock, SideModel};
 
 use super::child_variables;
 use super::model::net_config;
 use super::program_runtime::ProgramConfig;
+use crate::context::local_time;
 
 /// Returns the web access of an agent. Reads no file and builds no client.
 pub(crate) fn access(clock: &Arc<dyn Clock>, from: ProgramConfig<'_>) -> WebAccess {
@@ -58,6 +64,35 @@ pub(crate) fn transcriber(clock: &Arc<dyn Clock>, from: ProgramConfig<'_>) -> Re
         clock: clock.clone(),
         scratch: context.home.join("cache/speech"),
     })
+}
+
+/// Returns what makes pictures.
+pub(crate) fn image_maker(clock: &Arc<dyn Clock>, from: ProgramConfig<'_>) -> ImageMaker {
+    let ProgramConfig { context, config } = from;
+    let security = SecuritySettings::resolve(config, &context.env);
+    ImageMaker {
+        settings: ImageSettings::resolve(config, &context.env),
+        http: lazy_client(&security, clock, from),
+        clock: clock.clone(),
+        folder: context.home.images_cache(),
+        fal_url: "https://queue.fal.run".to_owned(),
+    }
+}
+
+/// Returns what speaks texts. The terminal keeps its files in a folder of the user.
+pub(crate) fn speaker(surface: ProgramSurface, clock: &Arc<dyn Clock>, from: ProgramConfig<'_>) -> Speaker {
+    let ProgramConfig { context, config } = from;
+    let security = SecuritySettings::resolve(config, &context.env);
+    let memos = || user_home(&context.env).ok().map(|home| home.join("voice-memos"));
+    let own = if surface == ProgramSurface::Cli { memos() } else { None };
+    Speaker {
+        settings: SpeechSettings::resolve(config, &context.env),
+        http: lazy_client(&security, clock, from),
+        programs: ProgramRunner::new(child_variables(&context.env, &[]), clock.clone()),
+        clock: clock.clone(),
+        local_time,
+        folder: own.unwrap_or_else(|| context.home.audio_cache()),
+    }
 }
 
 fn lazy_client(

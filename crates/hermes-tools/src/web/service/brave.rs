@@ -2,7 +2,7 @@
 
 use hermes_net::{HeaderName, HttpRequest, Method, Url};
 
-use super::{SearchHit, ServiceCall, ServiceFailure, field, rows};
+use super::{ServiceCall, ServiceFailure, WebSearchHit, field, rows};
 
 /// The most hits that the service returns.
 const MOST_HITS: usize = 20;
@@ -11,7 +11,7 @@ pub(in crate::web) async fn search(
     call: &ServiceCall<'_>,
     query: &str,
     limit: usize,
-) -> Result<Vec<SearchHit>, ServiceFailure> {
+) -> Result<Vec<WebSearchHit>, ServiceFailure> {
     let address = format!("{}/res/v1/web/search", call.access.addresses.brave);
     let invalid = |_| ServiceFailure::Failed("not a valid URL".to_owned());
     let mut url = Url::parse(&address).map_err(invalid)?;
@@ -20,7 +20,7 @@ pub(in crate::web) async fn search(
     let request = HttpRequest::new(Method::GET, url)
         .secret_header(HeaderName::from_static("x-subscription-token"), key)?;
     let answer = call.json(request).await?;
-    let hits = rows(&answer, "/web/results").iter().map(|row| SearchHit {
+    let hits = rows(&answer, "/web/results").iter().map(|row| WebSearchHit {
         title: without_marks(&field(row, "title")),
         url: field(row, "url"),
         description: without_marks(&field(row, "description")),

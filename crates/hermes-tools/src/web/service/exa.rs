@@ -3,16 +3,16 @@
 use hermes_net::{HeaderName, HttpRequest};
 use serde_json::{Value, json};
 
-use super::{SearchHit, ServiceCall, ServiceFailure, ServicePage, field, joined, rows};
+use super::{ServiceCall, ServiceFailure, ServicePage, WebSearchHit, field, joined, rows};
 
 pub(in crate::web) async fn search(
     call: &ServiceCall<'_>,
     query: &str,
     limit: usize,
-) -> Result<Vec<SearchHit>, ServiceFailure> {
+) -> Result<Vec<WebSearchHit>, ServiceFailure> {
     let body = json!({"query": query, "numResults": limit, "contents": {"highlights": true}});
     let answer = call.json(request(call, "search", &body)?).await?;
-    let hits = rows(&answer, "/results").iter().map(|row| SearchHit {
+    let hits = rows(&answer, "/results").iter().map(|row| WebSearchHit {
         title: field(row, "title"),
         url: field(row, "url"),
         description: joined(row, "highlights", " "),

@@ -4,13 +4,13 @@ use futures_util::future::join_all;
 use hermes_net::HttpRequest;
 use serde_json::{Value, json};
 
-use super::{SearchHit, ServiceCall, ServiceFailure, ServicePage, field, hits, rows};
+use super::{ServiceCall, ServiceFailure, ServicePage, WebSearchHit, field, hits, rows};
 
 pub(in crate::web) async fn search(
     call: &ServiceCall<'_>,
     query: &str,
     limit: usize,
-) -> Result<Vec<SearchHit>, ServiceFailure> {
+) -> Result<Vec<WebSearchHit>, ServiceFailure> {
     let answer = call.json(request(call, "search", &json!({"query": query, "limit": limit}))?).await?;
     Ok(hits(rows(&answer, "/data/web"), "description"))
 }

@@ -48,7 +48,7 @@ impl Default for WebAddresses {
 
 /// A hit of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SearchHit {
+pub(super) struct WebSearchHit {
     pub(super) title: String,
     pub(super) url: String,
     pub(super) description: String,
@@ -199,9 +199,9 @@ fn joined(value: &Value, name: &str, separator: &str) -> String {
 }
 
 /// Builds hits from rows whose description has this name.
-fn hits(rows: &[Value], description: &str) -> Vec<SearchHit> {
+fn hits(rows: &[Value], description: &str) -> Vec<WebSearchHit> {
     rows.iter()
-        .map(|row| SearchHit {
+        .map(|row| WebSearchHit {
             title: field(row, "title"),
             url: field(row, "url"),
             description: field(row, description),

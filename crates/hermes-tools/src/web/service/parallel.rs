@@ -3,7 +3,7 @@
 use hermes_net::{HeaderName, HttpRequest};
 use serde_json::{Value, json};
 
-use super::{SearchHit, ServiceCall, ServiceFailure, ServicePage, field, joined, rows};
+use super::{ServiceCall, ServiceFailure, ServicePage, WebSearchHit, field, joined, rows};
 
 /// The most hits that the service returns.
 const MOST_HITS: usize = 20;
@@ -15,14 +15,14 @@ pub(in crate::web) async fn search(
     call: &ServiceCall<'_>,
     query: &str,
     limit: usize,
-) -> Result<Vec<SearchHit>, ServiceFailure> {
+) -> Result<Vec<WebSearchHit>, ServiceFailure> {
     let mode = call.keys.parallel_mode.as_deref().map(|mode| mode.trim().to_lowercase());
     let mode = mode.filter(|mode| MODES.contains(&mode.as_str())).unwrap_or_else(|| "agentic".to_owned());
     let body = json!({
         "objective": query, "search_queries": [query], "mode": mode, "max_results": limit.min(MOST_HITS),
     });
     let answer = call.json(request(call, "search", &body)?).await?;
-    let hits = rows(&answer, "/results").iter().map(|row| SearchHit {
+    let hits = rows(&answer, "/results").iter().map(|row| WebSearchHit {
         title: field(row, "title"),
         url: field(row, "url"),
         description: joined(row, "excerpts", " "),

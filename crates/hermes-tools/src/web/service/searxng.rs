@@ -2,13 +2,13 @@
 
 use hermes_net::{HttpRequest, Method, Url};
 
-use super::{SearchHit, ServiceCall, ServiceFailure, hits, rows};
+use super::{ServiceCall, ServiceFailure, WebSearchHit, hits, rows};
 
 pub(in crate::web) async fn search(
     call: &ServiceCall<'_>,
     query: &str,
     limit: usize,
-) -> Result<Vec<SearchHit>, ServiceFailure> {
+) -> Result<Vec<WebSearchHit>, ServiceFailure> {
     let base = call.keys.searxng_url.as_deref().unwrap_or_default();
     let invalid = || ServiceFailure::Failed("web.searxng_url is not a valid URL".to_owned());
     let mut url = Url::parse(&format!("{base}/search")).map_err(|_| invalid())?;

@@ -3,7 +3,7 @@
 use hermes_net::HttpRequest;
 use serde_json::{Value, json};
 
-use super::{SearchHit, ServiceCall, ServiceFailure, ServicePage, field, hits, rows};
+use super::{ServiceCall, ServiceFailure, ServicePage, WebSearchHit, field, hits, rows};
 
 /// The most hits that the service returns.
 const MOST_HITS: usize = 20;
@@ -12,7 +12,7 @@ pub(in crate::web) async fn search(
     call: &ServiceCall<'_>,
     query: &str,
     limit: usize,
-) -> Result<Vec<SearchHit>, ServiceFailure> {
+) -> Result<Vec<WebSearchHit>, ServiceFailure> {
     let body = json!({
         "api_key": call.key(call.keys.tavily.as_ref())?.expose(),
         "query": query,
