@@ -4,6 +4,7 @@
 //! fuzzer watches those. The laws here are the ones that a crash would not show.
 
 mod answers;
+mod documents;
 mod frames;
 mod patches;
 mod refusals;
@@ -12,6 +13,7 @@ mod streams;
 mod texts;
 
 pub use answers::plain_answers;
+pub use documents::documents;
 pub use patches::patches;
 pub use refusals::remedies;
 pub use skills::skill_scan;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hermes_agent::Agent;
 pub use hermes_schedule::ScriptLanguage;
 use hermes_store::WaitingMessage;
-use hermes_types::{Attachment, BoxFuture, ChannelCapabilities, TaskId, ToolUser};
+use hermes_types::{Attachment, BoxFuture, Cancel, ChannelCapabilities, SessionId, TaskId, ToolUser};
 use serde_json::Value;
 
 use crate::slash::{ProgramCommand, ServiceCommand};
@@ -147,8 +147,30 @@ pub trait MessageExpansion: Send + Sync {
         window: u64,
     ) -> BoxFuture<'a, Result<Option<String>, String>>;
 
-    /// Describes a file that came with a message: a transcript, a description.
-    fn describe_file<'a>(&'a self, file: &'a Attachment) -> BoxFuture<'a, Option<String>>;
+    /// Reads a file that came with a message: its text, a transcript, a description, or the picture itself.
+    fn read_attachment<'a>(&'a self, request: AttachmentRequest<'a>) -> BoxFuture<'a, AttachmentContent>;
+}
+
+/// A file that came with a message, and who is going to read it.
+#[derive(Debug, Clone, Copy)]
+pub struct AttachmentRequest<'a> {
+    pub file: &'a Attachment,
+    /// The name of the model that answers the message.
+    pub model: &'a str,
+    pub session: &'a SessionId,
+    pub cancel: &'a Cancel,
+}
+
+/// What a model can read of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AttachmentContent {
+    /// Nothing but its path.
+    PathOnly,
+    /// Nothing but its path, for this reason.
+    Unreadable(String),
+    Text(String),
+    /// The picture, as a data URL.
+    Picture(String),
 }
 
 /// Decides which files may be sent to chats, in addition to the folders that are never sent from.
@@ -238,8 +260,8 @@ impl MessageExpansion for NoServices {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    fn describe_file<'a>(&'a self, _: &'a Attachment) -> BoxFuture<'a, Option<String>> {
-        Box::pin(std::future::ready(None))
+    fn read_attachment<'a>(&'a self, _: AttachmentRequest<'a>) -> BoxFuture<'a, AttachmentContent> {
+        Box::pin(std::future::ready(AttachmentContent::PathOnly))
     }
 }
 

@@ -27,6 +27,7 @@ pub mod slack;
 mod task;
 pub mod telegram;
 mod watched_value;
+mod web_services;
 mod website;
 mod wire;
 
@@ -44,5 +45,6 @@ pub use peer::{SshServer, peer_is_missing};
 pub use request_log::{RecordedRequest, RequestOutcome};
 pub use script::{ModelScript, ReplyEvent, ScriptedReply};
 pub use server::{ModelServer, ModelServerBuilder, RequestCallback};
+pub use web_services::{WEB_SERVICE_KEY, WebServiceFault, WebServiceRequest, WebServices};
 pub use website::TestWebsite;
 pub use wire::Wire;

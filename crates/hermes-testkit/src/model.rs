@@ -52,6 +52,11 @@ impl TestModel {
         Self::new(|said, _| ModelStep::Say(format!("you said: {said}")))
     }
 
+    /// Returns the requests that arrived, in order.
+    pub fn requests(&self) -> Vec<ModelRequest> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub fn questions(&self) -> Vec<String> {
         let last = |request: &ModelRequest| {
             let found = request.messages.iter().rfind(|message| message.role == Role::User);

@@ -32,6 +32,8 @@ struct Page {
     status: u16,
     mime: String,
     bytes: Vec<u8>,
+    /// The address the page redirects to.
+    location: Option<String>,
 }
 
 impl TestWebsite {
@@ -48,7 +50,19 @@ impl TestWebsite {
     }
 
     pub fn put_with(&self, status: u16, path: &str, mime: &str, bytes: &[u8]) -> String {
-        let page = Page { status, mime: mime.to_owned(), bytes: bytes.to_vec() };
+        let page = Page { status, mime: mime.to_owned(), bytes: bytes.to_vec(), location: None };
+        self.state.update(|shelf| shelf.pages.insert(path.to_owned(), page));
+        self.url(path)
+    }
+
+    /// Makes a path redirect to an address, and returns the URL of the path.
+    pub fn redirect(&self, path: &str, location: &str) -> String {
+        let page = Page {
+            status: 302,
+            mime: "text/html".to_owned(),
+            bytes: Vec::new(),
+            location: Some(location.to_owned()),
+        };
         self.state.update(|shelf| shelf.pages.insert(path.to_owned(), page));
         self.url(path)
     }
@@ -83,11 +97,14 @@ async fn serve_connection(stream: TcpStream, shelf: Arc<WatchedValue<WebsiteStat
             shelf.visits.push(path.clone());
             shelf.pages.get(&path).cloned()
         });
-        let nothing = || Page { status: 404, mime: "text/html".to_owned(), bytes: b"<html>".to_vec() };
-        let Page { status, mime, bytes } = page.unwrap_or_else(nothing);
+        let nothing =
+            || Page { status: 404, mime: "text/html".to_owned(), bytes: b"<html>".to_vec(), location: None };
+        let Page { status, mime, bytes, location } = page.unwrap_or_else(nothing);
         let length = bytes.len();
-        let head =
-            format!("HTTP/1.1 {status} Said\r\ncontent-type: {mime}\r\ncontent-length: {length}\r\n\r\n");
+        let location = location.map(|to| format!("location: {to}\r\n")).unwrap_or_default();
+        let head = format!(
+            "HTTP/1.1 {status} Said\r\ncontent-type: {mime}\r\n{location}content-length: {length}\r\n\r\n"
+        );
         if connection.write(&[head.into_bytes(), bytes].concat()).await.is_err() || message.wants_close() {
             return;
         }

@@ -31,6 +31,9 @@ mod terminal;
 mod todo;
 mod tool_reference;
 mod tool_search;
+mod transcription;
+mod vision;
+mod web;
 mod write_file;
 
 pub use built_in::BUILT_IN_TOOLS;
@@ -71,4 +74,7 @@ pub use terminal::{EnvironmentPoolOptions, EnvironmentSharing, TaskShells, Termi
 pub use todo::TodoTool;
 pub use tool_reference::tools_markdown;
 pub use tool_search::{TOOL_SEARCH_TOOLSET, ToolSearchMode, ToolSearchOptions, defer_tools};
+pub use transcription::Transcriber;
+pub use vision::{PictureFailure, PictureReader, VisionTool, data_url, load_picture};
+pub use web::{LazyHttpClient, WebAccess, WebAddresses, WebExtractTool, WebSearchTool, WebsitePolicy};
 pub use write_file::WriteFileTool;

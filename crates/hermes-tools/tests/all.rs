@@ -26,6 +26,9 @@ mod all {
     mod terminal;
     mod todo;
     mod tool_search;
+    mod transcription;
+    mod vision;
     mod watching;
+    mod web;
     mod write_file;
 }

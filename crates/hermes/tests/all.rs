@@ -28,6 +28,7 @@ mod all {
     mod life;
     mod long_talk;
     mod mcp;
+    mod pictures;
     mod scenario;
     mod screen;
     mod screen_session;

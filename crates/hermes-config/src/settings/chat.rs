@@ -158,7 +158,7 @@ impl SecuritySettings {
             blocklist_enabled: config.flag("security.website_blocklist.enabled"),
             blocked_domains: config.list("security.website_blocklist.domains"),
             blocklist_files: config.list("security.website_blocklist.shared_files"),
-            allow_private_urls: config.flag("security.allow_private_urls"),
+            allow_private_urls: flag("HERMES_ALLOW_PRIVATE_URLS", "security.allow_private_urls"),
         }
     }
 }

@@ -10,6 +10,8 @@ mod mcp;
 mod model;
 mod secrets;
 mod terminal;
+mod transcription;
+mod web;
 
 pub use agent::{
     AuxiliaryTaskSettings, BudgetSettings, CheckpointSettings, CompressionSettings, DelegationSettings,
@@ -26,3 +28,5 @@ pub use secrets::{BitwardenSettings, OnePasswordSettings};
 pub use terminal::{
     BACKEND_FACTS, BackendFacts, CommandBackend, ModalMode, SandboxMode, SandboxNetwork, TerminalSettings,
 };
+pub use transcription::{TranscriptionProvider, TranscriptionSettings};
+pub use web::{WebKeys, WebService, WebSettings};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use hermes_agent::{Conversation, TurnInput};
 use hermes_store::WaitingMessage;
-use hermes_types::{Attachment, AttachmentKind, Envelope, MessageContent};
+use hermes_types::{Attachment, AttachmentKind, Cancel, ContentPart, Envelope, MessageContent};
 
 use crate::authorise;
 use crate::chat_sessions::OpenedChat;
-use crate::ports::{MessageExpansion, SkillPrompts};
+use crate::ports::{AttachmentContent, AttachmentRequest, MessageExpansion, SkillPrompts};
 use crate::slash::{self, CommandSurface, ConversationCommand, SlashCommandId};
 
 const LONGEST_QUOTE: usize = 500;
@@ -18,6 +18,15 @@ const QUOTE_TO_LOOK_FOR: usize = 200;
 pub(crate) struct MessageReader {
     skills: Arc<dyn SkillPrompts>,
     expansion: Arc<dyn MessageExpansion>,
+}
+
+/// The model that reads the messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ModelReader<'a> {
+    pub(crate) name: &'a str,
+    /// Its context window, in tokens.
+    pub(crate) window: u64,
+    pub(crate) cancel: &'a Cancel,
 }
 
 /// Tells whether a name means the command whose argument is a message.
@@ -43,13 +52,16 @@ impl MessageReader {
         rows: &[WaitingMessage],
         words: Option<&str>,
         opened: &OpenedChat,
-        window: u64,
+        reader: ModelReader<'_>,
     ) -> Result<TurnInput, String> {
         let mut texts: Vec<String> = Vec::new();
+        let mut pictures: Vec<ContentPart> = Vec::new();
         for row in rows {
             let text = match words {
                 Some(words) => words.to_owned(),
-                None => self.message_for_model(&row.envelope, &opened.conversation, window).await?,
+                None => {
+                    self.message_for_model(&row.envelope, &opened.conversation, reader, &mut pictures).await?
+                }
             };
             // Every image of an album may carry its caption.
             if !text.is_empty() && !texts.contains(&text) {
@@ -66,9 +78,17 @@ impl MessageReader {
         {
             text = loaded;
         }
+        // A picture is sent once. What is stored names its file, so that a conversation does not grow by pictures.
+        let stored = (!pictures.is_empty()).then(|| MessageContent::Text(text.clone()));
+        let content = if pictures.is_empty() {
+            MessageContent::Text(text)
+        } else {
+            pictures.insert(0, ContentPart::Text(text));
+            MessageContent::Parts(pictures)
+        };
         Ok(TurnInput {
-            content: MessageContent::Text(text),
-            stored: None,
+            content,
+            stored,
             earlier_messages: Vec::new(),
             inbox_rows: rows.iter().map(|row| row.id).collect(),
         })
@@ -80,19 +100,26 @@ impl MessageReader {
         &self,
         envelope: &Envelope,
         conversation: &Conversation,
-        window: u64,
+        reader: ModelReader<'_>,
+        pictures: &mut Vec<ContentPart>,
     ) -> Result<String, String> {
         if authorise::delivers_external_events(&envelope.platform) {
             return Ok(format_external_event(envelope));
         }
         let mut text = match self.message_text(envelope) {
             MessageText::Own(words) => {
-                self.expansion.expand_references(&words, window).await?.unwrap_or(words)
+                self.expansion.expand_references(&words, reader.window).await?.unwrap_or(words)
             }
             MessageText::Skill(words) => words,
         };
         for file in envelope.files() {
-            let about = self.describe_attachment(file).await;
+            let session = conversation.session();
+            let request = AttachmentRequest { file, model: reader.name, session, cancel: reader.cancel };
+            let content = self.expansion.read_attachment(request).await;
+            let about = describe_attachment(file, &content);
+            if let AttachmentContent::Picture(url) = content {
+                pictures.push(ContentPart::Image { url });
+            }
             text = if text.is_empty() { about } else { format!("{about}\n\n{text}") };
         }
         if let Some(quote) =
@@ -113,41 +140,46 @@ impl MessageReader {
         }
         self.skills.prompt(&typed.name, &typed.arguments).map_or(MessageText::Own(text), MessageText::Skill)
     }
+}
 
-    async fn describe_attachment(&self, file: &Attachment) -> String {
-        let said = self.expansion.describe_file(file).await;
-        let name = plain_name(file);
-        match (file.kind, said) {
-            (AttachmentKind::Image, Some(said)) => {
-                format!(
-                    "[The user sent an image~ Here's what I can see:\n{said}]\n[To look at it again, use vision_analyze with {}]",
-                    file.path
-                )
-            }
-            (AttachmentKind::Image, None) => format!("[The user sent an image. It is at: {}]", file.path),
-            (AttachmentKind::Voice | AttachmentKind::Audio, Some(said)) => {
-                format!("[The user sent a voice message~ Here's what they said: \"{said}\"]")
-            }
-            (AttachmentKind::Voice | AttachmentKind::Audio, None) => {
-                format!(
-                    "[The user sent a voice message that could not be transcribed. It is at: {}]",
-                    file.path
-                )
-            }
-            (AttachmentKind::Video, _) => {
-                format!("[The user sent a video: '{name}'. It is at: {}]", file.path)
-            }
-            (AttachmentKind::Document, Some(said)) => format!(
-                "[The user sent a document: '{name}'. It is at: {}]\n[Content of {name}]:\n{said}",
-                file.path
-            ),
-            (AttachmentKind::Document, None) => {
-                format!(
-                    "[The user sent a document: '{name}'. It is at: {}. Ask what to do with it if they did not say.]",
-                    file.path
-                )
-            }
+/// Returns what the model reads about a file.
+fn describe_attachment(file: &Attachment, content: &AttachmentContent) -> String {
+    let (name, path) = (plain_name(file), &file.path);
+    match (file.kind, content) {
+        (AttachmentKind::Image, AttachmentContent::Picture(_)) => {
+            format!(
+                "[The user sent an image, which is attached. To look at it later, use vision_analyze with {path}]"
+            )
         }
+        (AttachmentKind::Image, AttachmentContent::Text(said)) => format!(
+            "[The user sent an image~ Here's what I can see:\n{said}]\n[To look at it again, use vision_analyze with {path}]"
+        ),
+        (AttachmentKind::Image, AttachmentContent::Unreadable(reason)) => {
+            format!("[The user sent an image that could not be read: {reason}. It is at: {path}]")
+        }
+        (AttachmentKind::Image, AttachmentContent::PathOnly) => {
+            format!("[The user sent an image. It is at: {path}]")
+        }
+        (AttachmentKind::Voice | AttachmentKind::Audio, AttachmentContent::Text(said)) => {
+            format!(
+                "[The user sent a voice message~ Here's what they said: \"{said}\"]\n[The recording is at: {path}]"
+            )
+        }
+        (AttachmentKind::Voice | AttachmentKind::Audio, AttachmentContent::Unreadable(reason)) => {
+            format!(
+                "[The user sent a voice message that could not be transcribed: {reason}. It is at: {path}]"
+            )
+        }
+        (AttachmentKind::Voice | AttachmentKind::Audio, _) => {
+            format!("[The user sent a voice message that could not be transcribed. It is at: {path}]")
+        }
+        (AttachmentKind::Video, _) => format!("[The user sent a video: '{name}'. It is at: {path}]"),
+        (AttachmentKind::Document, AttachmentContent::Text(said)) => {
+            format!("[The user sent a document: '{name}'. It is at: {path}]\n[Content of {name}]:\n{said}")
+        }
+        (AttachmentKind::Document, _) => format!(
+            "[The user sent a document: '{name}'. It is at: {path}. Ask what to do with it if they did not say.]"
+        ),
     }
 }
 

@@ -19,7 +19,7 @@ use hermes_types::{
 use super::STORE_RETRY_DELAY;
 use super::background::{BackgroundTurns, is_background};
 use super::final_message::final_message;
-use super::message::MessageReader;
+use super::message::{MessageReader, ModelReader};
 use super::presenter::{Presenter, ShownDrafts, TurnDisplay};
 use crate::active_conversations::ActiveConversations;
 use crate::chat_agents::ChatAgents;
@@ -291,8 +291,9 @@ impl TurnRunner {
                     agent.drop_turn(&cut_off).await?;
                 }
                 let window = agent.window(&opened.conversation);
+                let reader = ModelReader { name: &agent.models().name, window, cancel };
                 let input =
-                    self.messages.compose(rows, words, opened, window).await.map_err(TurnError::Rejected)?;
+                    self.messages.compose(rows, words, opened, reader).await.map_err(TurnError::Rejected)?;
                 TurnWork::begin(input)
             }
         };

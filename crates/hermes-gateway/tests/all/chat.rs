@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use hermes_gateway::{MessageExpansion, ProcessInfo, SkillPrompts};
+use hermes_gateway::{AttachmentContent, AttachmentRequest, MessageExpansion, ProcessInfo, SkillPrompts};
 use hermes_testkit::FakeChannel;
-use hermes_types::{Attachment, BoxFuture, Clock as _, MessageStatus, ModelError, Role};
+use hermes_types::{
+    Attachment, AttachmentKind, BoxFuture, ChatPart, Clock as _, ContentPart, MessageContent, MessageStatus,
+    ModelError, Role,
+};
 
 use super::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};
 
@@ -627,8 +630,17 @@ impl MessageExpansion for Pointing {
         }))
     }
 
-    fn describe_file<'a>(&'a self, _: &'a Attachment) -> BoxFuture<'a, Option<String>> {
-        Box::pin(std::future::ready(None))
+    fn read_attachment<'a>(&'a self, request: AttachmentRequest<'a>) -> BoxFuture<'a, AttachmentContent> {
+        let name = request.file.name.clone().unwrap_or_default();
+        Box::pin(std::future::ready(match name.as_str() {
+            "seen.png" => {
+                AttachmentContent::Picture(format!("data:image/png;base64,{}", request.model.len()))
+            }
+            "told.png" => AttachmentContent::Text("a red boat".to_owned()),
+            "said.ogg" => AttachmentContent::Text("hello there".to_owned()),
+            "noise.ogg" => AttachmentContent::Unreadable("no speech recognition is set up".to_owned()),
+            _ => AttachmentContent::PathOnly,
+        }))
     }
 }
 
@@ -656,6 +668,60 @@ async fn what_a_message_points_at_is_attached_and_too_much_is_told() {
     bench.until_quiet().await;
     let asked = bench.model.questions();
     assert!(!asked.iter().any(|said| said.contains("see @all")), "it goes no further: {asked:?}");
+}
+
+#[tokio::test]
+async fn files_of_a_message_reach_the_model_as_far_as_it_can_read_them() {
+    let bench =
+        GatewayFixturePlan { expansion: Arc::new(Pointing), ..GatewayFixturePlan::new(TestModel::echo()) }
+            .start()
+            .await;
+    let send = |kind: AttachmentKind, name: &str, words: &str| {
+        let mut envelope = bench.channel.envelope("ann", words);
+        let path = format!("/tmp/{name}");
+        envelope.parts.push(ChatPart::File(Attachment {
+            kind,
+            path,
+            mime: None,
+            name: Some(name.to_owned()),
+        }));
+        bench.channel.deliver(envelope);
+    };
+    send(AttachmentKind::Image, "seen.png", "look one");
+    bench.channel.until_said("ann", "look one").await;
+    bench.until_quiet().await;
+    let request = bench.model.requests().pop().unwrap();
+    let content = &request.messages.last().unwrap().content;
+    let MessageContent::Parts(parts) = content else { panic!("{content:?}") };
+    assert!(
+        matches!(&parts[1], ContentPart::Image { url } if url.starts_with("data:image/png;base64,")),
+        "{parts:?}"
+    );
+    assert!(parts[0].text().unwrap().contains("vision_analyze with /tmp/seen.png"), "{parts:?}");
+
+    for (kind, name, wanted) in [
+        (AttachmentKind::Image, "told.png", "Here's what I can see:\na red boat]"),
+        (
+            AttachmentKind::Voice,
+            "said.ogg",
+            "Here's what they said: \"hello there\"]\n[The recording is at: /tmp/said.ogg]",
+        ),
+        (AttachmentKind::Voice, "noise.ogg", "could not be transcribed: no speech recognition is set up"),
+    ] {
+        send(kind, name, name);
+        bench.channel.until_said("ann", wanted).await;
+        bench.until_quiet().await;
+        let request = bench.model.requests().pop().unwrap();
+        // The picture of an earlier message is not sent again; its file is named.
+        assert!(
+            request.messages.iter().all(|message| matches!(message.content, MessageContent::Text(_))),
+            "{name}"
+        );
+        assert!(
+            request.messages.iter().any(|message| message.content.text().contains("/tmp/seen.png")),
+            "{name}"
+        );
+    }
 }
 
 #[tokio::test]

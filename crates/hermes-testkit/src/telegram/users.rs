@@ -41,6 +41,12 @@ impl FakeTelegramUser<'_> {
         self.sends(chat, fields)
     }
 
+    /// Sends a voice message.
+    pub fn sends_voice(&self, chat: i64, bytes: &[u8]) -> i64 {
+        let file = self.stage.world.update(|world| world.store("voice/file_1.oga", bytes.to_vec()));
+        self.sends(chat, json!({"voice": file}))
+    }
+
     /// Sends a message with these fields besides the usual ones.
     pub fn sends(&self, chat: i64, fields: Value) -> i64 {
         self.stage.world.update(|world| {

@@ -130,10 +130,6 @@ impl FileGuard {
         if is_device(path) {
             return Some(ReadRefusal::Device(path.to_owned()));
         }
-        let extension = extension(path);
-        if is_binary(&extension) {
-            return Some(ReadRefusal::Binary { path: path.to_owned(), extension });
-        }
         for home in [&self.home, &self.real_home] {
             if path.starts_with(home.join(FOREIGN_IN_HOME)) {
                 return Some(ReadRefusal::ForeignSkill(path.to_owned()));
@@ -142,7 +138,12 @@ impl FileGuard {
                 return Some(ReadRefusal::Secret(path.to_owned()));
             }
         }
-        Self::env_file_refusal(path)
+        if let Some(refusal) = Self::env_file_refusal(path) {
+            return Some(refusal);
+        }
+        // The last check, because some tools read binary files.
+        let extension = extension(path);
+        is_binary(&extension).then(|| ReadRefusal::Binary { path: path.to_owned(), extension })
     }
 
     /// Checks only for files with a project's secrets, for environments where nothing else is refused.

@@ -88,11 +88,14 @@ impl PathDecisions {
         if is_process_path(real) {
             return Some(ReadRefusal::Device(real.to_owned()));
         }
-        if let Some(refusal) = self.files.guard.name_refusal(real) {
-            return Some(refusal);
+        let named = self.files.guard.name_refusal(real);
+        if !matches!(named, None | Some(ReadRefusal::Binary { .. })) {
+            return named;
         }
-        let reason = self.access.as_ref()?.read_refusal(real)?;
-        Some(ReadRefusal::Hidden { path: real.to_owned(), reason })
+        match self.access.as_ref().and_then(|access| access.read_refusal(real)) {
+            Some(reason) => Some(ReadRefusal::Hidden { path: real.to_owned(), reason }),
+            None => named,
+        }
     }
 
     fn write_refusal(&self, given: &str, real: &Path) -> Option<String> {

@@ -68,6 +68,7 @@ impl AgentFactory {
             memory_stores: &memory_stores,
             checkpoints: checkpoints.clone(),
             side: of_turn.side.clone(),
+            vision: models.vision(),
         };
         let tools = tools::select_tools(runtime, spec, parts, from);
         let prompt = prompt::source(spec, folder, from, &memory_stores, &tools.registry);

@@ -27,6 +27,7 @@ mod settings;
 pub(crate) mod skills;
 pub(crate) mod temporary_delivery;
 mod tools;
+pub(crate) mod web;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ use crate::context::ProgramContext;
 
 pub(crate) use agent_runtime::AgentRuntime;
 pub(crate) use command_runtime::CommandRuntime;
-pub(crate) use model::net_config;
+pub(crate) use model::{configured_vision, net_config};
 
 /// Returns the environment of child processes; the variables in `passed` are always included.
 pub(crate) fn child_variables(env: &Env, passed: &[String]) -> Variables {

@@ -18,7 +18,9 @@ use hermes_model::discovery::ModelDiscovery;
 use hermes_model::offline::{MODEL_NAME, OfflineModel};
 use hermes_model::provider::auxiliary::{SideTask, find_model};
 use hermes_model::provider::fallback::chain;
-use hermes_model::provider::{ModelTarget, ProviderChoice, ProviderInputs, ResolvedModel, resolve};
+use hermes_model::provider::{
+    ModelTarget, ProviderChoice, ProviderInputs, ResolvedModel, reads_pictures, resolve,
+};
 use hermes_net::{Config as NetConfig, HttpClient};
 use hermes_store::{ChargeRange, Store};
 use hermes_types::{Cancel, Clock, Model, SideModel, SpendingCap, Timestamp};
@@ -32,6 +34,9 @@ use crate::output::Console;
 /// Limits the time for the assessment of a command.
 const JUDGE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Limits the time for the description of a picture, unless the setting does.
+const VISION_TIMEOUT: Duration = Duration::from_mins(2);
+
 /// The models of a run. Each turn gets them with its own budget.
 pub(crate) struct ModelSet {
     /// The models without a budget.
@@ -40,6 +45,8 @@ pub(crate) struct ModelSet {
     judge: Option<SideModel>,
     /// The model that MCP servers may ask; none where only the offline model answers.
     sampling: Option<SideModel>,
+    /// The model that describes pictures.
+    vision: Option<SideModel>,
     pub(crate) cap: SpendingCap,
     /// The budget of the day, shared by all turns.
     day: Option<SpendingAccount>,
@@ -82,6 +89,11 @@ impl ModelSet {
         self.sampling.clone().map(|side| self.within_day(side))
     }
 
+    /// Returns the model that describes pictures, within the budget of the day.
+    pub(crate) fn vision(&self) -> Option<SideModel> {
+        self.vision.clone().map(|side| self.within_day(side))
+    }
+
     fn within_day(&self, side: SideModel) -> SideModel {
         let model: Arc<dyn Model> = Arc::new(BudgetedModel::new(side.model, self.budget()));
         SideModel { model, ..side }
@@ -117,6 +129,16 @@ pub(crate) fn configured_sampling(
     Ok(choose_models(&ProviderChoice::default(), from, surface, clock, store)?.sampling())
 }
 
+/// Returns the model that describes pictures, where there is one. Fails where no model can be used.
+pub(crate) fn configured_vision(
+    from: ProgramConfig<'_>,
+    surface: ProgramSurface,
+    clock: &Arc<dyn Clock>,
+    store: &Store,
+) -> Result<Option<SideModel>> {
+    Ok(choose_models(&ProviderChoice::default(), from, surface, clock, store)?.vision())
+}
+
 pub(crate) fn choose_models(
     choice: &ProviderChoice,
     from: ProgramConfig<'_>,
@@ -141,7 +163,15 @@ pub(crate) fn choose_models(
         ResolvedModel::Offline => {
             let main: Arc<dyn Model> = Arc::new(OfflineModel);
             let models = AgentModels { provider: "offline".to_owned(), ..AgentModels::new(main, MODEL_NAME) };
-            return Ok(ModelSet { models, judge: None, sampling: None, cap, day, notes: Vec::new() });
+            return Ok(ModelSet {
+                models,
+                judge: None,
+                sampling: None,
+                vision: None,
+                cap,
+                day,
+                notes: Vec::new(),
+            });
         }
         ResolvedModel::Target(target) => target,
     };
@@ -186,6 +216,14 @@ pub(crate) fn choose_models(
     });
     let parent = ProviderChoice { model: Some(target.model.clone()), ..choice.clone() };
     let subagents = delegation::subagent_model(&facts, &parent, &net, &means, clock);
+    let vision = side_model(SideTask::Vision, &facts, &target, &net, &means, clock).map(|side| {
+        let is_set = facts.config.is_user_set("auxiliary.vision.timeout");
+        SideModel { timeout: if is_set { side.timeout } else { VISION_TIMEOUT }, ..side }
+    });
+    let vision = vision.or_else(|| {
+        let model = reads_pictures(&target.model).then(|| main.clone())?;
+        Some(SideModel { model, name: target.model.clone(), timeout: VISION_TIMEOUT })
+    });
     let models = AgentModels {
         provider: target.provider().to_owned(),
         base_url: target.base_url().to_owned(),
@@ -194,7 +232,7 @@ pub(crate) fn choose_models(
         subagents,
         ..AgentModels::new(main, target.model.clone())
     };
-    Ok(ModelSet { models, judge, sampling: Some(sampling), cap, day, notes })
+    Ok(ModelSet { models, judge, sampling: Some(sampling), vision, cap, day, notes })
 }
 
 /// Models of this provider give another name when asked who they are.

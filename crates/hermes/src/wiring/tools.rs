@@ -11,7 +11,8 @@ use hermes_tools::{
     CheckpointManager, ClarifyTool, CronJobTool, DelegateTool, ExecuteCodeTool, FileGuard, FileOptions,
     FileTools, InlineShell, MemoryTool, PlatformToolsets, SecretMasking, SelectedTools, SendMessageTool,
     SessionSearchTool, SkillManageTool, SkillSource, SkillViewTool, SkillsListTool, TOOL_SEARCH_TOOLSET,
-    TodoTool, ToolRegistry, ToolSelection, defer_tools, is_of_server,
+    TodoTool, ToolRegistry, ToolSelection, VisionTool, WebExtractTool, WebSearchTool, defer_tools,
+    is_of_server,
 };
 use hermes_types::{Clock, SideModel, Tool};
 
@@ -22,6 +23,7 @@ use super::mcp;
 use super::program_runtime::{ProgramConfig, ProgramRuntime};
 use super::programs::SourceCheckers;
 use super::settings::MemoryStores;
+use super::web;
 use super::{child_variables, sandbox, working_folder};
 use crate::context::local_time;
 
@@ -33,6 +35,8 @@ pub(crate) struct ToolParts<'a> {
     pub(crate) checkpoints: Option<Arc<CheckpointManager>>,
     /// The model for side tasks, when not the main one.
     pub(crate) side: Option<SideModel>,
+    /// The model that describes pictures.
+    pub(crate) vision: Option<SideModel>,
 }
 
 /// The tools of an agent, and the unknown toolsets.
@@ -97,7 +101,7 @@ pub(crate) fn with_present_servers(
 
 fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig<'_>) -> ToolRegistry {
     let ProgramConfig { context, config } = from;
-    let ToolParts { folder, user_home, memory_stores, checkpoints, side } = parts;
+    let ToolParts { folder, user_home, memory_stores, checkpoints, side, vision } = parts;
     let ProgramRuntime { store, clock, command_runtime, message_sender, .. } = runtime;
     let settings = TerminalSettings::resolve(config, &context.env);
     let sandbox = sandbox::sandbox(&settings, &user_home, context);
@@ -133,7 +137,20 @@ fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig
     if let Some(sender) = message_sender {
         registry.register(Arc::new(SendMessageTool::new(sender.clone())));
     }
+    register_web(&mut registry, clock, from);
+    let can_see = vision.is_some();
+    let reader = vision.map(|side| web::picture_reader(side, store, clock, from));
+    let vision = VisionTool::new(files, reader);
+    registry.register_checked(Arc::new(vision), Arc::new(move || can_see));
     registry
+}
+
+/// Adds the web tools, each of which is offered only if what is configured for it can be used.
+fn register_web(registry: &mut ToolRegistry, clock: &Arc<dyn Clock>, from: ProgramConfig<'_>) {
+    let access = web::access(clock, from);
+    let (can_search, can_extract) = (WebSearchTool::is_usable(&access), WebExtractTool::is_usable(&access));
+    registry.register_checked(Arc::new(WebSearchTool::new(access.clone())), Arc::new(move || can_search));
+    registry.register_checked(Arc::new(WebExtractTool::new(access)), Arc::new(move || can_extract));
 }
 
 /// Returns the tools of an agent with those of the plugins that were loaded after it was built.

@@ -9,17 +9,17 @@ use super::life::{GatewayChild, hermes, start_gateway};
 use super::support::until;
 
 const TOKEN: &str = "42:secret-token";
-const ANN: i64 = 7;
+pub(crate) const ANN: i64 = 7;
 
 /// A home with Telegram configured, and the emulated Telegram.
-struct TelegramHome {
-    home: TempHome,
-    server: ModelServer,
-    telegram: FakeTelegram,
+pub(crate) struct TelegramHome {
+    pub(crate) home: TempHome,
+    pub(crate) server: ModelServer,
+    pub(crate) telegram: FakeTelegram,
 }
 
 impl TelegramHome {
-    fn new(replies: &Value) -> Self {
+    pub(crate) fn new(replies: &Value) -> Self {
         let script = json!({"default": "echo", "replies": replies});
         let server =
             ModelServer::start_blocking(ModelScript::from_yaml("sending", &script.to_string()).unwrap())
@@ -40,21 +40,21 @@ impl TelegramHome {
     }
 
     /// Runs a command and returns its exit code and output.
-    fn run(&self, arguments: &[&str]) -> (i32, String) {
+    pub(crate) fn run(&self, arguments: &[&str]) -> (i32, String) {
         let output = hermes(&self.home, arguments).output().unwrap();
         let said = if output.status.success() { output.stdout } else { output.stderr };
         (output.status.code().unwrap(), String::from_utf8_lossy(&said).trim().to_owned())
     }
 
     /// Starts the gateway and waits until it has checked its jobs.
-    fn start(&self) -> GatewayChild {
+    pub(crate) fn start(&self) -> GatewayChild {
         let _ = std::fs::remove_file(self.home.join("cron/ticker_last_success"));
         let gateway = start_gateway(&self.home);
         until("the gateway is up", || self.home.join("cron/ticker_last_success").exists());
         gateway
     }
 
-    fn said(&self) -> Vec<FakeTelegramMessage> {
+    pub(crate) fn said(&self) -> Vec<FakeTelegramMessage> {
         self.telegram.messages(ANN)
     }
 

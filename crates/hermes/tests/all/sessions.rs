@@ -254,13 +254,16 @@ fn sessions_are_listed_by_the_folder_they_worked_in() {
     let home = TempHome::new().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let project = folder.path().join("my-project");
-    std::fs::create_dir(&project).unwrap();
+    std::fs::create_dir_all(project.join(".git")).unwrap();
+    std::fs::write(project.join(".git/HEAD"), "ref: refs/heads/login\n").unwrap();
     super::support::run_in(&project, home.path(), &["-q", "hello from the project"]);
     hermes(&home, &["-q", "hello from elsewhere"]);
     let seen = hermes(&home, &["sessions", "list", "--workspace", "MY-proj"]);
     assert!(seen.contains("my-project") && !seen.contains("elsewhere"), "{seen}");
     let there = exported(&home, &["--cwd", project.to_str().unwrap()]);
     assert_eq!(there.len(), 1, "{there:?}");
+    assert_eq!(exported(&home, &["--branch", "login"]), there);
+    assert!(exported(&home, &["--branch", "main"]).is_empty());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `hermes gateway`: the always-on service.
 
 mod all;
+mod attachments;
 mod run;
 pub(crate) mod service;
 mod services;

@@ -7,8 +7,8 @@ use hermes_config::write;
 use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode};
 use hermes_gateway::slash::{CommandSurface, ProgramCommand, ServiceCommand};
 use hermes_gateway::{
-    HelperPrograms, JobScriptOutcome, JobScriptRequest, LiveSettings, MessageExpansion, ProcessInfo,
-    ProgramCommands, SkillPrompts,
+    AttachmentContent, AttachmentRequest, HelperPrograms, JobScriptOutcome, JobScriptRequest, LiveSettings,
+    MessageExpansion, ProcessInfo, ProgramCommands, SkillPrompts,
 };
 use hermes_plugins::{PluginHost, PluginSurface};
 use hermes_store::{Store, WaitingMessage};
@@ -17,6 +17,7 @@ use hermes_types::{Attachment, AttachmentKind, BoxFuture, Cancel, Clock, Reasoni
 
 use tokio::sync::Notify;
 
+use super::attachments::AttachmentReader;
 use super::update;
 use crate::command::cron::JobScripts;
 use crate::command::slash::{self, CommandInput, CommandReply, SessionChange, YoloScope};
@@ -134,6 +135,15 @@ impl ProgramServices {
                 self.restart.notify_one();
                 "♻️ Restarting. What I am doing in chats goes on afterwards.".to_owned()
             }
+        }
+    }
+
+    fn attachments(&self) -> AttachmentReader {
+        AttachmentReader {
+            settings: self.live.current(),
+            context: self.context(),
+            store: self.store.clone(),
+            clock: self.clock.clone(),
         }
     }
 
@@ -262,11 +272,14 @@ impl MessageExpansion for ProgramServices {
         })
     }
 
-    fn describe_file<'a>(&'a self, file: &'a Attachment) -> BoxFuture<'a, Option<String>> {
-        Box::pin(std::future::ready(match file.kind {
-            AttachmentKind::Document => read_text_file(file),
-            _ => None,
-        }))
+    fn read_attachment<'a>(&'a self, request: AttachmentRequest<'a>) -> BoxFuture<'a, AttachmentContent> {
+        let text = |text: Option<String>| text.map_or(AttachmentContent::PathOnly, AttachmentContent::Text);
+        match request.file.kind {
+            AttachmentKind::Document => Box::pin(std::future::ready(text(read_text_file(request.file)))),
+            AttachmentKind::Video => Box::pin(std::future::ready(AttachmentContent::PathOnly)),
+            AttachmentKind::Image => Box::pin(self.attachments().picture(request)),
+            AttachmentKind::Voice | AttachmentKind::Audio => Box::pin(self.attachments().recording(request)),
+        }
     }
 }
 

@@ -1,0 +1,207 @@
+//! Web pages: the readable part as Markdown.
+//!
+//! The page is parsed once to remove what nobody sees and to find the article. Where most of the text is outside the
+//! article, as in forums and lists, the whole page without its navigation is converted instead.
+
+use dom_query::Document;
+use dom_smoothie::{Config, Readability};
+use htmd::HtmlToMarkdown;
+use htmd::options::{BulletListMarker, HrStyle, Options};
+use url::Url;
+
+use crate::markup_cost::is_affordable;
+use crate::{plain_markup, tidy};
+
+/// What a reader of the page does not see, or cannot use. Hidden text is removed because only a model would read it.
+const UNSEEN: &str = "script, style, template, noscript, iframe, object, embed, canvas, svg, button, input, select, \
+                      textarea, dialog, [hidden], [aria-hidden=\"true\"], [style*=\"display:none\"], \
+                      [style*=\"display: none\"], [style*=\"visibility:hidden\"], [style*=\"visibility: hidden\"], \
+                      [style*=\"font-size:0\"], [style*=\"opacity:0\"], img[src^=\"data:\"], a.headerlink, a.anchor, \
+                      a.anchorjs-link";
+/// What surrounds the contents of a page.
+const SURROUNDINGS: &str =
+    "nav, footer, aside, [role=\"navigation\"], [role=\"banner\"], [role=\"contentinfo\"]";
+/// The deepest tree that is converted; the converter is recursive.
+const DEEPEST: usize = 400;
+/// An article counts as the page if it has at least one part in this many of the page's text.
+const LEAST_SHARE: usize = 2;
+/// The longest title, in characters.
+const LONGEST_TITLE: usize = 300;
+
+/// Returns the title and the text of a page.
+pub(crate) fn read(markup: &str, url: &str) -> (String, String) {
+    if !is_affordable(markup) {
+        return (plain_title(markup), plain_markup::text_of(markup));
+    }
+    let document = Document::from(markup);
+    if is_too_deep(&document) {
+        return (plain_title(markup), plain_markup::text_of(markup));
+    }
+    prepare(&document);
+    let title = short_title(&document.select_single("title").text());
+    let page_size = visible_size(&document.select("body").text());
+    let base = base_of(&document, url);
+    let article = article(document, base.as_str());
+    if let Some((own_title, content, size)) = article
+        && size * LEAST_SHARE >= page_size
+    {
+        let title = if own_title.is_empty() { title } else { short_title(&own_title) };
+        return (title, markdown(&content));
+    }
+    (title, whole(markup, &base))
+}
+
+/// Converts a piece of markup, such as the text of a feed's entry.
+pub(crate) fn fragment(markup: &str, url: &str) -> String {
+    if !markup.contains('<') && !markup.contains('&') {
+        return markup.trim().to_owned();
+    }
+    if !is_affordable(markup) {
+        return plain_markup::text_of(markup);
+    }
+    let document = Document::from(markup);
+    if is_too_deep(&document) {
+        return plain_markup::text_of(markup);
+    }
+    document.select(UNSEEN).remove();
+    if let Ok(base) = Url::parse(url) {
+        resolve_links(&document, &base);
+    }
+    markdown(&document.select("body").inner_html())
+}
+
+/// Returns the title, the markup and the size of the article.
+fn article(document: Document, base: &str) -> Option<(String, String, usize)> {
+    // Classes are kept because they name the language of code.
+    let config = Config { keep_classes: true, ..Config::default() };
+    let base = (!base.is_empty()).then_some(base);
+    let mut readability = Readability::with_document(document, base, Some(config)).ok()?;
+    let article = readability.parse().ok()?;
+    let size = visible_size(&article.text_content);
+    Some((tidy::one_line(&article.title), article.content.to_string(), size))
+}
+
+/// Converts the whole page without its surroundings.
+fn whole(markup: &str, base: &PageAddress) -> String {
+    let document = Document::from(markup);
+    prepare(&document);
+    if let Some(base) = base.url() {
+        resolve_links(&document, base);
+    }
+    let main = document.select_single("main, [role=\"main\"]");
+    let has_most =
+        main.exists() && visible_size(&main.text()) * 2 > visible_size(&document.select("body").text());
+    let content = if has_most { main.inner_html() } else { document.select("body").inner_html() };
+    let text = markdown(&content);
+    // A page of frames has its only text where the parser does not look.
+    if text.trim().is_empty() { plain_markup::text_of(markup) } else { text }
+}
+
+/// Removes what is not read, and makes the code of old pages recognizable.
+fn prepare(document: &Document) {
+    document.select(UNSEEN).remove();
+    for node in document.select(SURROUNDINGS).nodes() {
+        // The footer of an article belongs to it.
+        if !node.ancestors_it(None).any(|parent| parent.is("article, main, [role=\"main\"]")) {
+            node.remove_from_parent();
+        }
+    }
+    for node in document.select("pre:not(:has(code))").nodes() {
+        let code = format!("<code>{}</code>", node.inner_html());
+        node.set_html(code);
+    }
+}
+
+fn short_title(title: &str) -> String {
+    tidy::one_line(title).chars().take(LONGEST_TITLE).collect()
+}
+
+/// The address against which links are resolved: the page's own, or the one in its `base` element.
+struct PageAddress(Option<Url>);
+
+impl PageAddress {
+    fn url(&self) -> Option<&Url> {
+        self.0.as_ref()
+    }
+
+    fn as_str(&self) -> &str {
+        self.0.as_ref().map_or("", Url::as_str)
+    }
+}
+
+fn base_of(document: &Document, url: &str) -> PageAddress {
+    let own = Url::parse(url).ok();
+    let named = document.select_single("base[href]").attr("href");
+    let base = named.and_then(|href| match &own {
+        Some(own) => own.join(&href).ok(),
+        None => Url::parse(&href).ok(),
+    });
+    PageAddress(base.filter(|base| matches!(base.scheme(), "http" | "https")).or(own))
+}
+
+fn resolve_links(document: &Document, base: &Url) {
+    for (selector, attribute) in [("a[href]", "href"), ("img[src]", "src")] {
+        for node in document.select(selector).nodes() {
+            let Some(value) = node.attr(attribute) else { continue };
+            if let Ok(resolved) = base.join(&value) {
+                node.set_attr(attribute, resolved.as_str());
+            }
+        }
+    }
+}
+
+fn markdown(content: &str) -> String {
+    let options = Options {
+        bullet_list_marker: BulletListMarker::Dash,
+        ul_bullet_spacing: 1,
+        ol_number_spacing: 1,
+        hr_style: HrStyle::Dashes,
+        ..Options::default()
+    };
+    let converter = HtmlToMarkdown::builder().options(options).skip_tags(vec!["head"]).build();
+    match converter.convert(content) {
+        Ok(text) => tidy::lines(&text),
+        Err(_) => plain_markup::text_of(content),
+    }
+}
+
+/// Counts the characters that are not blank.
+fn visible_size(text: &str) -> usize {
+    text.chars().filter(|c| !c.is_whitespace()).count()
+}
+
+/// Tells whether a tree is nested too deeply for a recursive converter. Walks without recursion.
+fn is_too_deep(document: &Document) -> bool {
+    let mut node = document.root();
+    let mut depth = 0usize;
+    loop {
+        if let Some(child) = node.first_child() {
+            depth += 1;
+            if depth > DEEPEST {
+                return true;
+            }
+            node = child;
+            continue;
+        }
+        loop {
+            if depth == 0 {
+                return false;
+            }
+            if let Some(next) = node.next_sibling() {
+                node = next;
+                break;
+            }
+            let Some(parent) = node.parent() else { return false };
+            node = parent;
+            depth -= 1;
+        }
+    }
+}
+
+/// Returns the title of markup that is not parsed.
+fn plain_title(markup: &str) -> String {
+    let Some((_, rest)) = markup.split_once("<title") else { return String::new() };
+    let Some((_, rest)) = rest.split_once('>') else { return String::new() };
+    let title = rest.split('<').next().unwrap_or_default();
+    short_title(&plain_markup::text_of(title))
+}

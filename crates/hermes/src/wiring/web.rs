@@ -1,0 +1,73 @@
+//! What the tools for the web, pictures and recordings need: services and keys, the policy for addresses, and a client
+//! that is built on first use.
+
+use std::sync::Arc;
+
+use hermes_config::settings::{SecuritySettings, TranscriptionSettings, WebSettings};
+use hermes_exec::ProgramRunner;
+use hermes_net::{HttpClient, PrivateAddresses};
+use hermes_store::Store;
+use hermes_tools::{LazyHttpClient, PictureReader, Transcriber, WebAccess, WebAddresses, WebsitePolicy};
+use hermes_types::{Clock, SideModel};
+
+use super::child_variables;
+use super::model::net_config;
+use super::program_runtime::ProgramConfig;
+
+/// Returns the web access of an agent. Reads no file and builds no client.
+pub(crate) fn access(clock: &Arc<dyn Clock>, from: ProgramConfig<'_>) -> WebAccess {
+    let ProgramConfig { context, config } = from;
+    let security = SecuritySettings::resolve(config, &context.env);
+    WebAccess {
+        settings: WebSettings::resolve(config, &context.env),
+        http: lazy_client(&security, clock, from),
+        policy: WebsitePolicy::new(&security, context.home.clone(), clock.clone()),
+        clock: clock.clone(),
+        cache: context.home.join("cache/web"),
+        addresses: WebAddresses::default(),
+    }
+}
+
+/// Returns what describes pictures with a model.
+pub(crate) fn picture_reader(
+    side: SideModel,
+    store: &Store,
+    clock: &Arc<dyn Clock>,
+    from: ProgramConfig<'_>,
+) -> PictureReader {
+    let ProgramConfig { context, config } = from;
+    let security = SecuritySettings::resolve(config, &context.env);
+    PictureReader {
+        side,
+        store: store.clone(),
+        http: lazy_client(&security, clock, from),
+        policy: WebsitePolicy::new(&security, context.home.clone(), clock.clone()),
+        clock: clock.clone(),
+        download_timeout: config.seconds("auxiliary.vision.download_timeout"),
+    }
+}
+
+/// Returns what turns recordings into text, or what is wrong in its settings.
+pub(crate) fn transcriber(clock: &Arc<dyn Clock>, from: ProgramConfig<'_>) -> Result<Transcriber, String> {
+    let ProgramConfig { context, config } = from;
+    let security = SecuritySettings::resolve(config, &context.env);
+    Ok(Transcriber {
+        settings: TranscriptionSettings::resolve(config, &context.env)?,
+        http: lazy_client(&security, clock, from),
+        programs: ProgramRunner::new(child_variables(&context.env, &[]), clock.clone()),
+        clock: clock.clone(),
+        scratch: context.home.join("cache/speech"),
+    })
+}
+
+fn lazy_client(
+    security: &SecuritySettings,
+    clock: &Arc<dyn Clock>,
+    from: ProgramConfig<'_>,
+) -> LazyHttpClient {
+    let mut net = net_config(&from.context.env, clock);
+    if security.allow_private_urls {
+        net.policy.private = PrivateAddresses::Allow;
+    }
+    LazyHttpClient::new(move || HttpClient::new(net.clone()).map_err(|error| error.to_string()))
+}
