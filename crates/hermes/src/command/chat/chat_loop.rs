@@ -273,7 +273,8 @@ impl ChatLoop<'_> {
                     CommandEffect::Invoke(words) => self.run_turn(TurnInput::text(words)).await?,
                 }
             } else {
-                self.send_message(message).await?;
+                let text = message.text.trim().to_owned();
+                self.send_message(TypedMessage { text, ..message }).await?;
             }
         }
     }
