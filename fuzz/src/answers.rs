@@ -76,7 +76,7 @@ fn check_replay(message: &Message) {
         model: "m".to_owned(),
         system: "Be brief.".to_owned(),
         messages,
-        tools: Vec::new(),
+        tools: std::sync::Arc::default(),
         max_tokens: None,
         temperature: None,
         effort: None,

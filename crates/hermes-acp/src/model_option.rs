@@ -24,23 +24,23 @@ impl EditorModel {
 
 /// The model of a session, and those it can have.
 #[derive(Debug)]
-pub(crate) struct ModelChoice(Mutex<ModelChoiceState>);
+pub(crate) struct ChosenModel(Mutex<ChosenModelState>);
 
 #[derive(Debug)]
-struct ModelChoiceState {
+struct ChosenModelState {
     current: EditorModel,
     /// True once the user chose it; until then it follows the configuration.
     is_chosen: bool,
     offered: Vec<EditorModel>,
 }
 
-impl ModelChoice {
+impl ChosenModel {
     pub(crate) fn new(current: EditorModel) -> Self {
         let offered = vec![current.clone()];
-        Self(Mutex::new(ModelChoiceState { current, is_chosen: false, offered }))
+        Self(Mutex::new(ChosenModelState { current, is_chosen: false, offered }))
     }
 
-    fn state(&self) -> MutexGuard<'_, ModelChoiceState> {
+    fn state(&self) -> MutexGuard<'_, ChosenModelState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

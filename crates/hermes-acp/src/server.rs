@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 
 use crate::content::{input_of, plain_text};
 use crate::frontend::{EditorFrontend, chunk};
-use crate::model_option::{EditorModel, MODEL_OPTION, ModelChoice};
+use crate::model_option::{ChosenModel, EditorModel, MODEL_OPTION};
 use crate::session::{EditorSession, EditorSessions};
 use crate::tool_call;
 
@@ -283,7 +283,7 @@ impl AcpServer {
         self.agents.set_working_folder(&task, &folder);
         let models = agent.models();
         let current = EditorModel { provider: models.provider.clone(), model: models.name.clone() };
-        let choice = ModelChoice::new(current);
+        let choice = ChosenModel::new(current);
         let options = choice.options();
         let session = self.sessions.insert(id, EditorSession::new(task, folder, conversation, choice));
         self.announce_commands(id, connection);

@@ -8,7 +8,7 @@ use agent_client_protocol::v1::schema::SessionId;
 use hermes_agent::Conversation;
 use hermes_types::{Cancel, TaskId};
 
-use crate::model_option::ModelChoice;
+use crate::model_option::ChosenModel;
 
 /// A session that an editor has open.
 pub(crate) struct EditorSession {
@@ -17,11 +17,11 @@ pub(crate) struct EditorSession {
     /// Locked while a prompt runs.
     pub(crate) conversation: tokio::sync::Mutex<Conversation>,
     running: Mutex<Cancel>,
-    pub(crate) model: ModelChoice,
+    pub(crate) model: ChosenModel,
 }
 
 impl EditorSession {
-    pub(crate) fn new(task: TaskId, folder: PathBuf, conversation: Conversation, model: ModelChoice) -> Self {
+    pub(crate) fn new(task: TaskId, folder: PathBuf, conversation: Conversation, model: ChosenModel) -> Self {
         Self {
             task,
             folder,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use hermes_store::Store;
 use hermes_types::{
     CivilTime, Clock, Completion, Deadline, ExternalMemory, HolderId, Model, ModelError, ModelRequest,
-    SideModel, Timestamp, Tool, TurnHooks,
+    SideModel, Timestamp, Tool, ToolSpec, TurnHooks,
 };
 
 use crate::builder::AgentBuilder;
@@ -25,6 +25,8 @@ pub type Calendar = Arc<dyn Fn(Timestamp) -> CivilTime + Send + Sync>;
 pub struct Agent {
     pub(crate) models: AgentModels,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
+    /// The descriptions of the tools, as requests hold them.
+    pub(crate) specs: Arc<[ToolSpec]>,
     pub(crate) store: Store,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) calendar: Calendar,
@@ -164,4 +166,9 @@ impl Agent {
     pub(crate) fn today(&self) -> CivilTime {
         (self.calendar)(self.clock.now())
     }
+}
+
+/// Returns the descriptions of tools, as requests hold them.
+pub(crate) fn tool_specs(tools: &[Arc<dyn Tool>]) -> Arc<[ToolSpec]> {
+    tools.iter().map(|tool| tool.spec().clone()).collect()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hermes_store::Store;
 use hermes_types::{CivilTime, Clock, ExternalMemory, HolderId, Tool, TurnHooks};
 
-use crate::agent::{Agent, AgentModels, Calendar};
+use crate::agent::{Agent, AgentModels, Calendar, tool_specs};
 use crate::prompt::PromptSource;
 use crate::settings::{AgentFolders, Compression, RequestOptions, ReviewIntervals, TurnLimits};
 
@@ -26,6 +26,7 @@ impl AgentBuilder {
         Self::from_agent(Agent {
             models,
             tools: Vec::new(),
+            specs: Arc::default(),
             store,
             clock,
             calendar: Arc::new(CivilTime::utc),
@@ -53,14 +54,16 @@ impl AgentBuilder {
 
     /// Replaces all tools.
     pub fn tools(mut self, tools: Vec<Arc<dyn Tool>>) -> Self {
+        self.agent.specs = tool_specs(&tools);
         self.agent.tools = tools;
         self
     }
 
     /// Adds a tool.
     pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
-        self.agent.tools.push(tool);
-        self
+        let mut tools = std::mem::take(&mut self.agent.tools);
+        tools.push(tool);
+        self.tools(tools)
     }
 
     pub fn calendar(mut self, calendar: Calendar) -> Self {

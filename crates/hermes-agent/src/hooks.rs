@@ -98,6 +98,30 @@ pub(crate) fn result_input(call: &ToolInvocation, outcome: &ToolOutcome) -> Hook
     facts
 }
 
+/// Lets hooks replace the output of a command in its result.
+pub(crate) async fn transform_output(
+    agent: &Agent,
+    cancel: &Cancel,
+    call: &ToolInvocation,
+    outcome: &mut ToolOutcome,
+) {
+    let Ok(Value::Object(mut result)) = serde_json::from_str(&outcome.content) else { return };
+    let Some(output) = result.get("output").and_then(Value::as_str).map(str::to_owned) else { return };
+    let describe = || {
+        let mut facts = call_input(call);
+        facts.remove("args");
+        facts.insert("command".to_owned(), call.arguments.get("command").cloned().unwrap_or_default());
+        facts.insert("returncode".to_owned(), result.get("exit_code").cloned().unwrap_or_default());
+        facts.insert("output".to_owned(), output.clone().into());
+        facts
+    };
+    let changed = ask(agent, HookEvent::TransformTerminalOutput, cancel, describe).await;
+    if let Some(text) = changed.filter(|text| *text != output) {
+        result.insert("output".to_owned(), text.into());
+        outcome.content = Value::Object(result).to_string();
+    }
+}
+
 /// Describes a model call.
 pub(crate) fn request_input(session: &SessionId, model: &str, iteration: u32) -> HookInput {
     input([("session_id", json!(session.as_str())), ("model", json!(model)), ("iteration", json!(iteration))])

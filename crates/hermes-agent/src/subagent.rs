@@ -13,7 +13,7 @@ use hermes_types::{
     ToolEvent, ToolUser, TurnEvent, TurnId, Usage, UserAnswer, UserQuestion,
 };
 
-use crate::agent::Agent;
+use crate::agent::{Agent, tool_specs};
 use crate::conversation::Conversation;
 use crate::hooks;
 use crate::prompt::ContextFiles;
@@ -136,6 +136,7 @@ impl TurnSubagentSpawner<'_> {
             job.tools.as_ref().is_none_or(|names| names.contains(&tool.spec().name))
                 && !tool.descriptor().is_withheld_from(ToolUser::Subagent)
         });
+        agent.specs = tool_specs(&agent.tools);
         if let Some(SideModel { model, name, .. }) = agent.models.subagents.take() {
             (agent.models.main, agent.models.name) = (model, name);
         }

@@ -39,7 +39,7 @@ async fn try_title(agent: &Agent, conversation: &Conversation, cancel: &Cancel) 
         model: side.name.clone(),
         system: INSTRUCTIONS.to_owned(),
         messages: vec![Message::user(format!("User: {user}\n\nAssistant: {assistant}"))],
-        tools: Vec::new(),
+        tools: std::sync::Arc::default(),
         max_tokens: Some(MAX_TOKENS),
         temperature: Some(0.3),
         effort: None,

@@ -123,7 +123,10 @@ impl HookSources {
                         return Some(text);
                     }
                     if reply == HookReply::Replacement {
-                        input.insert("result".to_owned(), text.clone().into());
+                        let replaced = ["result", "output", "response_text"];
+                        if let Some(key) = replaced.into_iter().find(|key| input.contains_key(*key)) {
+                            input.insert(key.to_owned(), text.clone().into());
+                        }
                     }
                     texts.push(text);
                 }

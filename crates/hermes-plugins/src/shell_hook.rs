@@ -13,8 +13,12 @@ const LONGEST_TIMEOUT: Duration = Duration::from_mins(5);
 const MIN_SIMILARITY: f64 = 0.7;
 
 /// The steps that are about one tool, to which `matcher` applies.
-pub const TOOL_EVENTS: &[HookEvent] =
-    &[HookEvent::PreToolCall, HookEvent::PostToolCall, HookEvent::TransformToolResult];
+pub const TOOL_EVENTS: &[HookEvent] = &[
+    HookEvent::PreToolCall,
+    HookEvent::PostToolCall,
+    HookEvent::TransformToolResult,
+    HookEvent::TransformTerminalOutput,
+];
 
 /// One program that runs at a step.
 #[derive(Debug, Clone)]

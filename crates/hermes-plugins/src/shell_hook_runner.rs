@@ -116,7 +116,7 @@ pub(crate) fn answer_text(event: HookEvent, answer: &Value) -> Option<String> {
             is_block.then(|| text(&["reason", "message"]).unwrap_or_else(|| BLOCKED.to_owned()))
         }
         HookReply::Context => text(&["context"]).or_else(plain),
-        HookReply::Replacement => text(&["result", "content"]).or_else(plain),
+        HookReply::Replacement => text(&["result", "output", "text", "content"]).or_else(plain),
     }
 }
 

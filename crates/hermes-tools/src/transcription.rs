@@ -22,7 +22,7 @@ const LARGEST: u64 = 25 * 1024 * 1024;
 const SERVICE_TIMEOUT: Duration = Duration::from_secs(30);
 /// A model on this machine may be slow.
 const COMMAND_TIMEOUT: Duration = Duration::from_mins(5);
-const CONVERSION_TIMEOUT: Duration = Duration::from_secs(60);
+const CONVERSION_TIMEOUT: Duration = Duration::from_mins(1);
 const LONGEST_ANSWER: usize = 1024 * 1024;
 const WHISPER_PLACES: [&str; 3] = ["whisper", "/opt/homebrew/bin/whisper", "/usr/local/bin/whisper"];
 
@@ -109,29 +109,26 @@ impl Transcriber {
             input = converted;
         }
         let settings = &self.settings;
-        match &settings.command {
-            Some(template) => {
-                let fill = |text: String, name: &str, value: &str| text.replace(name, &quoted(value));
-                let command = fill(template.clone(), "{input_path}", &input.to_string_lossy());
-                let command = fill(command, "{output_dir}", &output.path.to_string_lossy());
-                let command = fill(command, "{language}", &settings.language);
-                let command = fill(command, "{model}", &settings.local_model);
-                self.run("sh", vec!["-c".into(), command.into()], &output.path, COMMAND_TIMEOUT, cancel)
-                    .await?;
-            }
-            None => {
-                let whisper = self.whisper().ok_or_else(|| {
-                    "no local speech recognition: install whisper or set HERMES_LOCAL_STT_COMMAND".to_owned()
-                })?;
-                let named = |name: &str, value: &str| [name.into(), value.into()];
-                let mut arguments = vec![input.into_os_string()];
-                arguments.extend(named("--model", &settings.local_model));
-                arguments.extend(named("--output_format", "txt"));
-                arguments.extend(["--output_dir".into(), output.path.clone().into_os_string()]);
-                arguments.extend(named("--language", &settings.language));
-                self.run(&whisper.to_string_lossy(), arguments, &output.path, COMMAND_TIMEOUT, cancel)
-                    .await?;
-            }
+        if let Some(template) = &settings.command {
+            let values = [
+                ("{input_path}", input.to_string_lossy()),
+                ("{output_dir}", output.path.to_string_lossy()),
+                ("{language}", settings.language.as_str().into()),
+                ("{model}", settings.local_model.as_str().into()),
+            ];
+            let command = filled(template, &values);
+            self.run("sh", vec!["-c".into(), command.into()], &output.path, COMMAND_TIMEOUT, cancel).await?;
+        } else {
+            let whisper = self.whisper().ok_or_else(|| {
+                "no local speech recognition: install whisper or set HERMES_LOCAL_STT_COMMAND".to_owned()
+            })?;
+            let named = |name: &str, value: &str| [name.into(), value.into()];
+            let mut arguments = vec![input.into_os_string()];
+            arguments.extend(named("--model", &settings.local_model));
+            arguments.extend(named("--output_format", "txt"));
+            arguments.extend(["--output_dir".into(), output.path.clone().into_os_string()]);
+            arguments.extend(named("--language", &settings.language));
+            self.run(&whisper.to_string_lossy(), arguments, &output.path, COMMAND_TIMEOUT, cancel).await?;
         }
         output.first_text()
     }
@@ -218,6 +215,22 @@ fn form(boundary: &str, fields: &[(&str, &str)], name: &str, bytes: &[u8]) -> Ve
     form.extend(bytes);
     form.extend(format!("\r\n--{boundary}--\r\n").bytes());
     form
+}
+
+/// Fills in the values of a command, quoted for a shell. A value is never searched for further names.
+fn filled(template: &str, values: &[(&str, std::borrow::Cow<'_, str>)]) -> String {
+    let mut command = String::with_capacity(template.len());
+    let mut rest = template;
+    loop {
+        let next = values.iter().filter_map(|(name, value)| Some((rest.find(name)?, *name, value))).min();
+        let Some((at, name, value)) = next else { break };
+        let (before, after) = rest.split_at(at);
+        command.push_str(before);
+        command.push_str(&quoted(value));
+        rest = after.strip_prefix(name).unwrap_or_default();
+    }
+    command.push_str(rest);
+    command
 }
 
 fn quoted(value: &str) -> String {

@@ -6,6 +6,8 @@ pub enum HookEvent {
     PreToolCall,
     PostToolCall,
     TransformToolResult,
+    TransformTerminalOutput,
+    TransformLlmOutput,
     PreLlmCall,
     PostLlmCall,
     PreApiRequest,
@@ -56,6 +58,18 @@ pub const HOOK_FACTS: &[HookFacts] = &[
         "transform_tool_result",
         HookReply::Replacement,
         "before the model reads a result",
+    ),
+    facts(
+        HookEvent::TransformTerminalOutput,
+        "transform_terminal_output",
+        HookReply::Replacement,
+        "before the model reads the output of a command",
+    ),
+    facts(
+        HookEvent::TransformLlmOutput,
+        "transform_llm_output",
+        HookReply::Replacement,
+        "before an answer is stored and delivered",
     ),
     facts(
         HookEvent::PreLlmCall,

@@ -1,5 +1,7 @@
 //! A request to a model and the pieces of its answer, the same for every provider.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -53,7 +55,8 @@ pub struct ModelRequest {
     /// The fixed prefix. It never changes within a session, so that provider caches stay valid.
     pub system: String,
     pub messages: Vec<Message>,
-    pub tools: Vec<ToolSpec>,
+    /// Shared by all requests of an agent.
+    pub tools: Arc<[ToolSpec]>,
     pub max_tokens: Option<u64>,
     pub temperature: Option<f32>,
     pub effort: Option<ReasoningEffort>,

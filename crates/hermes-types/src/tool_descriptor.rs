@@ -47,6 +47,8 @@ pub enum ToolRole {
     SkillReader,
     /// Creates and changes skills.
     SkillEditor,
+    /// Runs a command and answers with its output.
+    CommandRunner,
 }
 
 /// A kind of conversation that does not get every tool.

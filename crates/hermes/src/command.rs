@@ -31,6 +31,7 @@ pub(crate) mod pairing;
 pub(crate) mod plugins;
 pub(crate) mod profile;
 pub(crate) mod prompt_size;
+pub(crate) mod secrets;
 pub(crate) mod security;
 pub(crate) mod send;
 pub(crate) mod sessions;

@@ -23,6 +23,7 @@ use hermes_config::Env;
 use cli::{ClawCommand, Cli, CliCommand};
 use context::ProgramContext;
 use output::Console;
+use wiring::secret_managers;
 
 fn main() -> ExitCode {
     let output = Console::new();
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
             None => error.exit(),
         },
     };
-    let done = ProgramContext::open().and_then(|mut context| {
+    let done = open_context(&cli, &output).and_then(|mut context| {
         if cli.accept_hooks {
             let accepted = ("HERMES_ACCEPT_HOOKS".to_owned(), "1".to_owned());
             context.env = context.env.with_variables([accepted]);
@@ -58,6 +59,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Resolves the inputs of the command, with the keys that secret managers hold if it uses keys.
+fn open_context(cli: &Cli, output: &Console) -> anyhow::Result<ProgramContext> {
+    let context = ProgramContext::open()?;
+    if !cli.command.as_ref().is_none_or(CliCommand::uses_keys) {
+        return Ok(context);
+    }
+    Ok(secret_managers::fetch_for_process(&context, output)?.unwrap_or(context))
 }
 
 /// Starts the program again in the home of a profile, if one is asked for. Everything it starts finds the home in its
@@ -83,7 +93,8 @@ fn run_plugin_command(unknown: &str, context: &ProgramContext) -> anyhow::Result
 
 /// Returns the arguments that are not flags.
 fn command_words() -> Vec<String> {
-    std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect()
+    let words = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    words.filter(|argument| !argument.starts_with('-')).collect()
 }
 
 /// Formats the error and its causes. A cause that the text already contains is left out.
@@ -124,6 +135,7 @@ fn run(cli: Cli, context: &ProgramContext, output: &Console) -> anyhow::Result<E
             command::checkpoints::run(command.unwrap_or_default(), context, output)
         }
         CliCommand::Memory { command } => command::memory::run(command.unwrap_or_default(), context, output),
+        CliCommand::Secrets { command } => command::secrets::run(command, context, output),
         CliCommand::Security { command } => command::security::run(command, context, output),
         CliCommand::Debug { command } => command::debug::run(command, context, output),
         CliCommand::Slack { command } => command::slack::run(command, context, output),

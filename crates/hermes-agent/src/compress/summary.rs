@@ -60,7 +60,7 @@ pub(crate) async fn request_summary(
         model: side.name.clone(),
         system: INSTRUCTIONS.to_owned(),
         messages: vec![Message::user(summarizer_input(what, budget))],
-        tools: Vec::new(),
+        tools: std::sync::Arc::default(),
         max_tokens: Some(budget.saturating_mul(2)),
         temperature: Some(0.3),
         effort: None,

@@ -1,7 +1,9 @@
 //! Acts on an answer: runs its tools, continues one that was cut off, repeats the request for an empty one.
 
 use hermes_store::Error as StoreError;
-use hermes_types::{CallKind, Completion, FinishReason, Message, Role, TurnEvent};
+use hermes_types::{
+    CallKind, Completion, Delta, FinishReason, HookEvent, Message, MessageContent, Role, TurnEvent,
+};
 
 use super::batch::CallRunner;
 use super::calls::{CallCheck, ReadyCall, check};
@@ -9,6 +11,7 @@ use super::iteration_notice;
 use super::open_calls::open_calls;
 use super::reply::{ReplyKind, classify, only_announces};
 use super::turn_loop::{LoopControl, RunningTurn, TurnCounters};
+use crate::hooks;
 
 const CONTINUE: &str = include_str!("../texts/continue.md").trim_ascii();
 const ACT_NOW: &str = include_str!("../texts/act_now.md").trim_ascii();
@@ -66,12 +69,32 @@ impl RunningTurn<'_> {
                     self.transcript.persist_all(vec![message, Message::user(ACT_NOW)]).await?;
                     return Ok(LoopControl::Continue);
                 }
+                let text = self.transformed_answer(text, &mut message).await;
                 self.transcript.persist(message).await?;
                 let whole = std::mem::take(&mut self.answer_parts).concat() + &text;
                 self.result.finish(whole.trim().to_owned());
                 Ok(LoopControl::Finish)
             }
         }
+    }
+
+    /// Lets hooks replace an answer. What was shown of it is withdrawn. An answer in several parts stays as it is.
+    async fn transformed_answer(&mut self, text: String, message: &mut Message) -> String {
+        if !self.answer_parts.is_empty() {
+            return text;
+        }
+        let (agent, conversation) = (self.scope.agent, &*self.transcript.conversation);
+        let describe = || {
+            let mut facts = hooks::session_input(agent, conversation);
+            facts.insert("response_text".to_owned(), text.clone().into());
+            facts
+        };
+        let changed = hooks::ask(agent, HookEvent::TransformLlmOutput, self.scope.cancel, describe).await;
+        let Some(changed) = changed.filter(|changed| *changed != text) else { return text };
+        message.content = MessageContent::Text(changed.clone());
+        self.scope.frontend.show(TurnEvent::Delta(Delta::Restart));
+        self.scope.frontend.show(TurnEvent::Delta(Delta::Text(changed.clone())));
+        changed
     }
 
     pub(super) async fn handle_calls(&mut self, mut message: Message) -> Result<LoopControl, StoreError> {

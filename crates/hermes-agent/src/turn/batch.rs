@@ -216,6 +216,9 @@ impl<'t, 'a> CallRunner<'t, 'a> {
             None => self.run_guarded(ready, &call).await,
         };
         hooks::notify(agent, HookEvent::PostToolCall, || hooks::result_input(&call, &outcome));
+        if descriptor.role == Some(ToolRole::CommandRunner) {
+            hooks::transform_output(agent, cancel, &call, &mut outcome).await;
+        }
         let event = HookEvent::TransformToolResult;
         let changed = hooks::ask(agent, event, cancel, || hooks::result_input(&call, &outcome)).await;
         if let Some(content) = changed {

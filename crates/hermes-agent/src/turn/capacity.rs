@@ -2,6 +2,8 @@
 //!
 //! Compresses nothing: the loop of the turn decides when, `compress/` does it.
 
+use std::sync::Arc;
+
 use hermes_types::{ModelError, ToolSpec};
 
 use super::gauge::prefix_tokens;
@@ -11,16 +13,18 @@ use crate::conversation::Conversation;
 /// The room a turn has for its requests.
 pub(crate) struct TurnCapacity<'a> {
     scope: &'a TurnScope<'a>,
-    /// The tools of a request, which take a part of the window.
-    pub(super) specs: Vec<ToolSpec>,
     /// The size of a request the provider rejected as too large in this turn.
     rejected_size: Option<u64>,
 }
 
 impl<'a> TurnCapacity<'a> {
     pub(super) fn new(scope: &'a TurnScope<'a>) -> Self {
-        let specs = scope.agent.tools.iter().map(|tool| tool.spec().clone()).collect();
-        Self { scope, specs, rejected_size: None }
+        Self { scope, rejected_size: None }
+    }
+
+    /// Returns the tools of a request, which take a part of the window.
+    pub(super) fn specs(&self) -> Arc<[ToolSpec]> {
+        Arc::clone(&self.scope.agent.specs)
     }
 
     /// Returns the context window of the model, as far as it is known in this turn.
@@ -47,7 +51,7 @@ impl<'a> TurnCapacity<'a> {
 
     /// Estimates the size of the part that is the same in every request.
     pub(crate) fn prefix_size(&self, conversation: &Conversation) -> u64 {
-        prefix_tokens(conversation.system.as_deref().unwrap_or_default(), &self.specs)
+        prefix_tokens(conversation.system.as_deref().unwrap_or_default(), &self.scope.agent.specs)
     }
 
     /// Records what a refusal says about the context window. A number from the provider is kept; without one, the

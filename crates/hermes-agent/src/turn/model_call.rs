@@ -1,5 +1,7 @@
 //! Calls the model and accounts for the cost.
 
+use std::sync::Arc;
+
 use hermes_store::Error as StoreError;
 use hermes_types::{
     Completion, Cost, Delta, FinishReason, HookEvent, Message, ModelError, ModelRequest, ToolSpec, TurnEvent,
@@ -12,7 +14,7 @@ use crate::hooks;
 use crate::settings::{CompressionMode, UnknownPricePolicy};
 
 impl RunningTurn<'_> {
-    pub(super) async fn ask_model(&mut self, tools: Vec<ToolSpec>) -> Result<Completion, ModelError> {
+    pub(super) async fn ask_model(&mut self, tools: Arc<[ToolSpec]>) -> Result<Completion, ModelError> {
         let additions = RequestAdditions {
             prefill: &self.scope.agent.request_options.prefill,
             notices: &self.notices,

@@ -2,6 +2,7 @@
 //! reason to stop.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use hermes_store::Error as StoreError;
 use hermes_text::head;
@@ -134,7 +135,7 @@ impl<'a> RunningTurn<'a> {
                 iteration: self.result.api_calls,
                 previous_tools: std::mem::take(&mut previous_tools),
             });
-            let completion = match self.ask_model(self.capacity.specs.clone()).await {
+            let completion = match self.ask_model(self.capacity.specs()).await {
                 Ok(completion) => completion,
                 Err(error) => match self.handle_error(error).await? {
                     LoopControl::Continue => continue,
@@ -208,7 +209,7 @@ impl<'a> RunningTurn<'a> {
         self.transcript.persist(Message::user(SUM_UP)).await?;
         let most = self.scope.agent.limits.iterations;
         for _ in 0..2 {
-            let completion = match self.ask_model(Vec::new()).await {
+            let completion = match self.ask_model(Arc::default()).await {
                 Ok(completion) => completion,
                 Err(ModelError::Cancelled) => return Ok(()),
                 Err(error) => {

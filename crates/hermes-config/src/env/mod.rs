@@ -6,6 +6,7 @@
 pub mod bridge;
 pub mod dotenv;
 mod repair;
+mod secret_manager;
 pub mod variables;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use repair::{DotenvRepair, repair};
+pub use secret_manager::{SecretPrecedence, SecretValue, provide_secrets};
 
 use crate::home::Home;
 use crate::secrets::is_secret_name;
@@ -27,6 +29,8 @@ pub enum VariableOrigin {
     UserFile,
     /// The `.env` beside the installation.
     InstallFile,
+    /// A secret manager.
+    SecretManager,
     /// Hermes set the variable for this process and its children.
     Bridge,
 }
@@ -87,7 +91,18 @@ impl Env {
         };
         let user = read(&home.dotenv());
         let install = install_dir.and_then(|folder| read(&folder.join(".env")));
-        Self { read_problem: unread, ..self.layer(user.as_deref(), install.as_deref()) }
+        let mut combined = Self { read_problem: unread, ..self.layer(user.as_deref(), install.as_deref()) };
+        combined.add_secrets(secret_manager::fetched());
+        combined
+    }
+
+    /// Adds what secret managers hold.
+    fn add_secrets(&mut self, fetched: &[(SecretValue, SecretPrecedence)]) {
+        for ((name, value), precedence) in fetched {
+            if *precedence == SecretPrecedence::SecretManager || !self.is_set(name) {
+                self.layered.insert(name.clone(), (value.clone(), VariableOrigin::SecretManager));
+            }
+        }
     }
 
     /// Returns why a file with variables could not be read, if one exists and could not.
@@ -172,7 +187,7 @@ impl Env {
     pub fn child_variables<'a>(&'a self, named: &'a [String]) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.layered.iter().filter_map(move |(name, (value, origin))| {
             let value = match origin {
-                VariableOrigin::UserFile | VariableOrigin::InstallFile
+                VariableOrigin::UserFile | VariableOrigin::InstallFile | VariableOrigin::SecretManager
                     if !named.contains(name) && !name.starts_with(FORCE) =>
                 {
                     self.shell.get(name)?

@@ -9,6 +9,7 @@ mod code;
 mod image;
 mod mcp;
 mod model;
+mod secrets;
 mod speech;
 mod terminal;
 mod transcription;
@@ -26,6 +27,7 @@ pub use code::{CodeMode, CodeSettings};
 pub use image::{ImageProvider, ImageSettings};
 pub use mcp::{McpSampling, McpServer, McpTransport};
 pub use model::{CustomProvider, FallbackModel, ProviderRouting};
+pub use secrets::{BitwardenSettings, OnePasswordSettings};
 pub use speech::{SpeechProvider, SpeechSettings};
 pub use terminal::{
     BACKEND_FACTS, BackendFacts, CommandBackend, ModalMode, SandboxMode, SandboxNetwork, TerminalSettings,

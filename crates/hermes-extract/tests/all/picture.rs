@@ -13,7 +13,7 @@ fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
 
 fn plain(width: u32, height: u32) -> DynamicImage {
     DynamicImage::ImageRgb8(RgbImage::from_fn(width, height, |x, y| {
-        image::Rgb([(x % 256) as u8, (y % 256) as u8, 7])
+        image::Rgb([x.to_le_bytes()[0], y.to_le_bytes()[0], 7])
     }))
 }
 

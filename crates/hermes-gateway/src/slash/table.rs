@@ -50,6 +50,7 @@ pub enum ProgramCommand {
     Reload,
     ReloadSkills,
     Debug,
+    Fast,
 }
 
 /// Commands of chats that the gateway runs.
@@ -295,6 +296,14 @@ pub const COMMANDS: &[SlashCommand] = &[
         "set the reasoning effort (none minimal low medium high xhigh), or show or hide reasoning",
         Refuse,
     ),
+    command(
+        Program(ProgramCommand::Fast),
+        "fast",
+        "[on | off | status]",
+        "ask the provider for its priority tier, or no longer",
+        Refuse,
+    )
+    .for_owners(),
     command(
         Program(ProgramCommand::Verbose),
         "verbose",

@@ -335,7 +335,10 @@ async fn a_quick_command_is_the_users_own() {
 
 #[tokio::test]
 async fn a_branch_takes_the_place_of_the_conversation() {
-    let bench = GatewayFixture::with(TestModel::echo()).await;
+    let model = TestModel::new(|said, request| {
+        ModelStep::Say(format!("{} messages: {said}", request.messages.len()))
+    });
+    let bench = GatewayFixture::with(model).await;
     bench.channel.write("ann", "one");
     bench.channel.until_said("ann", "1 messages: one").await;
     bench.channel.write("ann", "/branch another way");

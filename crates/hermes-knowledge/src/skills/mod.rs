@@ -32,6 +32,8 @@ use walk::FolderRecord;
 pub(crate) const MAX_SKILL_CHARS: usize = 100_000;
 const MAX_NAME: usize = 64;
 const MAX_INDEX_DESCRIPTION: usize = 60;
+/// The most characters of the list in the prompt.
+const MAX_INDEX: usize = 40_000;
 const MAX_DESCRIPTION: usize = 1_024;
 /// The category of a `SKILL.md` that lies in a root itself.
 const ROOT_CATEGORY: &str = "general";
@@ -68,6 +70,19 @@ impl Skill {
         };
         shortened(text.trim(), MAX_DESCRIPTION)
     }
+}
+
+/// Says what the list in the prompt tells of each skill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IndexDetail {
+    Descriptions,
+    Names,
+    /// Only how many there are in each category.
+    Counts,
+}
+
+impl IndexDetail {
+    const ALL: [Self; 3] = [Self::Descriptions, Self::Names, Self::Counts];
 }
 
 /// The skills that were found. A skill of the home takes precedence over one of the same name in an external
@@ -117,26 +132,58 @@ impl SkillSet {
             .or_else(|| visible().find(|skill| skill.own_name == called))
     }
 
-    /// Renders the skills layer of the prompt. Returns `None` if there are no skills.
+    /// Renders the skills layer of the prompt. Returns `None` if there are no skills. Where they are too many for the
+    /// prompt, it has only their names, or only the categories.
     pub fn index(&self) -> Option<String> {
         self.skills().next()?;
-        // Writing to a `String` cannot fail.
-        let mut list = String::new();
-        let mut category = None;
-        for skill in self.skills() {
-            if category != Some(&skill.category) {
-                category = Some(&skill.category);
-                let about = self.categories.get(&skill.category).map(|text| format!(" {text}"));
-                let _ = writeln!(list, "  {}:{}", skill.category, about.unwrap_or_default());
-            }
-            let about = match skill.description.as_str() {
-                "" => String::new(),
-                text => format!(": {}", shortened(&hermes_text::single_line(text), MAX_INDEX_DESCRIPTION)),
-            };
-            let _ = writeln!(list, "    - {}{about}", skill.name);
-        }
+        let list = IndexDetail::ALL.into_iter().map(|detail| self.listing(detail));
+        let list = list.reduce(|longer, shorter| if longer.len() <= MAX_INDEX { longer } else { shorter })?;
         let header = include_str!("../texts/skills.md").trim();
-        Some(format!("{header}\n\n<available_skills>\n{list}</available_skills>"))
+        Some(format!("{header}\n\n<available_skills>\n{}</available_skills>", head(&list, MAX_INDEX)))
+    }
+
+    fn listing(&self, detail: IndexDetail) -> String {
+        let mut categories: Vec<(&str, Vec<&Skill>)> = Vec::new();
+        for skill in self.skills() {
+            match categories.last_mut().filter(|(name, _)| *name == skill.category) {
+                Some((_, skills)) => skills.push(skill),
+                None => categories.push((&skill.category, vec![skill])),
+            }
+        }
+        // Writing to a `String` cannot fail.
+        let mut list = match detail {
+            IndexDetail::Descriptions => String::new(),
+            IndexDetail::Names => {
+                "  (There are too many skills to describe here; skills_list(category) shows what they do.)\n"
+                    .to_owned()
+            }
+            IndexDetail::Counts => {
+                "  (There are too many skills to name here; skills_list(category) lists them.)\n".to_owned()
+            }
+        };
+        for (category, skills) in categories {
+            let about = self.categories.get(category).map(|text| format!(" {text}")).unwrap_or_default();
+            if detail == IndexDetail::Counts {
+                let _ = writeln!(list, "  {category}: {} skills{about}", skills.len());
+                continue;
+            }
+            let _ = writeln!(list, "  {category}:{about}");
+            if detail == IndexDetail::Names {
+                let names: Vec<&str> = skills.iter().map(|skill| skill.name.as_str()).collect();
+                let _ = writeln!(list, "    {}", names.join(", "));
+                continue;
+            }
+            for skill in skills {
+                let about = match skill.description.as_str() {
+                    "" => String::new(),
+                    text => {
+                        format!(": {}", shortened(&hermes_text::single_line(text), MAX_INDEX_DESCRIPTION))
+                    }
+                };
+                let _ = writeln!(list, "    - {}{about}", skill.name);
+            }
+        }
+        list
     }
 
     /// Adds what a walk found. `names` has the folder names that were found before.

@@ -251,3 +251,22 @@ fn the_kept_index_follows_every_change() {
     fs::remove_dir_all(root.path().join("cache")).unwrap();
     assert_eq!(seen(), "  media:\n    - video: Cut many clips\n");
 }
+
+#[test]
+fn a_great_many_skills_do_not_fill_the_prompt() {
+    let root = tempfile::tempdir().unwrap();
+    let index = |count: usize, length: usize| {
+        for number in 0..count {
+            let name = format!("{}-{number}", "x".repeat(length));
+            skill(root.path(), &format!("some/{name}"), &format!("description: {}", "word ".repeat(20)));
+        }
+        whole(root.path(), "", "cli").index().unwrap()
+    };
+    assert!(index(300, 1).contains("    - x-7: word word"));
+    let names = index(900, 1);
+    assert!(names.contains("x-7, ") && !names.contains("- x-7: "), "only names");
+    assert!(names.contains("skills_list(category)"));
+    let counts = index(900, 50);
+    assert!(counts.contains("  some: 1800 skills\n") && !counts.contains("x-7"), "{counts}");
+    assert!(names.chars().count() < 42_000);
+}

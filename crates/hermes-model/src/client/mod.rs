@@ -16,6 +16,7 @@ mod refusal_messages;
 mod replay_filter;
 mod retry_policy;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -147,10 +148,13 @@ impl ModelClient {
                 Err(words) => return Err(misconfigured_error(words, has_fallback)),
             }
         }
-        let mut request = request.clone();
-        request.model.clone_from(&endpoint.model);
+        // Copied only if something must differ: a long conversation is large.
+        let mut request = Cow::Borrowed(request);
+        if request.model != endpoint.model {
+            request.to_mut().model.clone_from(&endpoint.model);
+        }
         if self.refusals.contains(&endpoint.model) {
-            leave_out_pictures(&mut request);
+            leave_out_pictures(request.to_mut());
         }
         let mut tries = AttemptState::default();
         loop {
@@ -305,7 +309,7 @@ impl ModelClient {
         &self,
         failure: ProviderFailure,
         endpoint: &mut Endpoint,
-        request: &mut ModelRequest,
+        request: &mut Cow<'_, ModelRequest>,
         tries: &mut AttemptState,
         has_fallback: bool,
         streaming: StreamingMode,
@@ -389,7 +393,7 @@ impl ModelClient {
                 if request.max_tokens.is_some_and(|current| current <= to) {
                     return Err(EndpointFailure::Final(give_up_error(summary, failure.status())));
                 }
-                request.max_tokens = Some(to);
+                request.to_mut().max_tokens = Some(to);
                 Ok(())
             }
             Remedy::SwitchToFallback => Err(EndpointFailure::MoveOn(format!("{summary}."))),
@@ -400,7 +404,7 @@ impl ModelClient {
             Remedy::DropField(RequestField::Pictures) => {
                 self.refusals.remember(&endpoint.model);
                 drop_field(endpoint, RequestField::Pictures);
-                if leave_out_pictures(request) {
+                if leave_out_pictures(request.to_mut()) {
                     let words = "cannot see the picture; it gets the text without it";
                     shown.status(format!("{} {words}. ({summary})", endpoint.model));
                 }

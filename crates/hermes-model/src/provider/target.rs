@@ -77,6 +77,7 @@ impl ModelTarget {
         wire.aws = parts.aws;
         wire.cache = CachePolicy::for_route(mode, wire.vendor, &parts.model, configured_cache(&facts.config));
         wire.context_length = parts.context_length;
+        wire.service_tier = facts.config.non_empty_text("agent.service_tier");
         match wire.vendor {
             EndpointVendor::OpenRouter => wire.routing = routing(&facts.config),
             EndpointVendor::Nous => wire.tags = vec!["product=hermes-agent".to_owned()],

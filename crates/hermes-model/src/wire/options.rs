@@ -132,6 +132,7 @@ pub enum RequestField {
     Tools,
     /// The pictures in messages.
     Pictures,
+    ServiceTier,
 }
 
 /// The settings besides the request that shape its body.
@@ -156,6 +157,8 @@ pub struct WireOptions {
     pub ollama_num_ctx: Option<u64>,
     pub tool_choice: ToolChoice,
     pub guardrail: Option<Guardrail>,
+    /// The tier that is asked for, where the wire has tiers.
+    pub service_tier: Option<String>,
     pub dropped: Vec<RequestField>,
     /// Headers that are sent last, so that they win over ours.
     pub extra_headers: Vec<(String, String)>,
@@ -179,6 +182,7 @@ impl WireOptions {
             ollama_num_ctx: None,
             tool_choice: ToolChoice::Auto,
             guardrail: None,
+            service_tier: None,
             dropped: Vec::new(),
             extra_headers: Vec::new(),
         }
@@ -187,6 +191,11 @@ impl WireOptions {
     /// Tells whether Messages bodies are sent in AWS's own envelope.
     pub fn is_bedrock_messages(&self) -> bool {
         self.mode == ApiMode::Anthropic && self.vendor == EndpointVendor::Bedrock
+    }
+
+    /// Returns the tier to ask for, unless the endpoint refused to be asked.
+    pub(crate) fn tier(&self) -> Option<&str> {
+        self.service_tier.as_deref().filter(|_| self.sends(RequestField::ServiceTier))
     }
 
     pub(crate) fn sends(&self, field: RequestField) -> bool {

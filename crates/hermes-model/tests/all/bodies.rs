@@ -24,7 +24,7 @@ fn openrouter() -> WireOptions {
 #[test]
 fn chat_sends_only_what_every_server_knows() {
     let mut asked = request("m", conversation());
-    asked.tools = vec![tool()];
+    asked.tools = [tool()].into();
     let text = bytes(&asked, &options(ApiMode::Chat));
     assert_eq!(
         text,
@@ -122,7 +122,7 @@ fn cache_markers_are_at_most_four() {
 #[test]
 fn responses_body() {
     let mut asked = request("gpt-5", conversation());
-    asked.tools = vec![tool()];
+    asked.tools = [tool()].into();
     asked.max_tokens = Some(99);
     let text = bytes(&asked, &options(ApiMode::Responses));
     assert_eq!(
@@ -158,7 +158,7 @@ fn responses_permits_no_other_fields() {
         "stream",
     ];
     let mut asked = request("gpt-5", conversation());
-    asked.tools = vec![tool()];
+    asked.tools = [tool()].into();
     (asked.max_tokens, asked.temperature, asked.effort) = (Some(9), Some(0.5), Some(ReasoningEffort::High));
     for (provider, base) in [
         ("openai", "https://api.openai.com/v1"),
@@ -240,7 +240,7 @@ fn anthropic_body() {
         "anthropic/claude-sonnet-4.5",
         vec![Message::user("List files."), assistant, Message::tool(&call, ""), Message::user("And?")],
     );
-    asked.tools = vec![tool()];
+    asked.tools = [tool()].into();
     let text = bytes(&asked, &options(ApiMode::Anthropic));
     assert_eq!(
         text,
@@ -336,7 +336,7 @@ fn anthropic_thinking() {
 #[test]
 fn anthropic_limits_choices_and_aws() {
     let mut asked = request("us.anthropic.claude-sonnet-4-6", vec![Message::user("hi")]);
-    asked.tools = vec![tool()];
+    asked.tools = [tool()].into();
     let mut aws =
         WireOptions::new(ApiMode::Anthropic, "bedrock", "https://bedrock-runtime.eu-west-1.amazonaws.com");
     aws.context_length = Some(50_000);
@@ -370,7 +370,7 @@ fn converse_body() {
     ));
     messages.push(Message::assistant(""));
     let mut asked = request("amazon.nova-pro-v1:0", messages);
-    asked.tools = vec![tool()];
+    asked.tools = [tool()].into();
     asked.messages[2].reasoning_details =
         Some(raw(r#"[{"reasoningContent":{"reasoningText":{"text":"Hm.", "signature":"s"}}}]"#));
     let mut known = options(ApiMode::Converse);

@@ -75,7 +75,7 @@ impl ClientFixture {
             model: "asked-model".into(),
             system: "You are a test.".into(),
             messages: vec![Message::user(text)],
-            tools: vec![terminal],
+            tools: [terminal].into(),
             max_tokens: None,
             temperature: None,
             effort: None,

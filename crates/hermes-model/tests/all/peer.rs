@@ -45,7 +45,7 @@ fn ask(
 
 fn everywhere(reply: &ScriptedReply, look: impl Fn(ApiMode, StreamingMode, &StreamResult)) {
     let mut asked = request("test-model", vec![Message::user("hi")]);
-    asked.tools = vec![tool()];
+    asked.tools = [tool()].into();
     for mode in TEXT_WIRES {
         for streaming in [StreamingMode::Streamed, StreamingMode::Plain] {
             let (heard, _) = ask(mode, reply.clone(), &asked, streaming);
@@ -223,7 +223,7 @@ fn the_server_understands_our_requests() {
             message(r#"{"role":"tool","tool_call_id":"call_1","content":"a.txt"}"#),
         ],
     );
-    asked.tools = vec![tool()];
+    asked.tools = [tool()].into();
     for mode in TEXT_WIRES {
         let (_, server) =
             ask(mode, ScriptedReply::text("ok").when_tool_result("call_1"), &asked, StreamingMode::Streamed);

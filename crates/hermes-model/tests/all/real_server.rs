@@ -150,7 +150,7 @@ impl Peer {
             model: "set by the endpoint".to_owned(),
             system: "Be brief.".to_owned(),
             messages,
-            tools: vec![tool()],
+            tools: [tool()].into(),
             max_tokens: Some(1000),
             temperature: None,
             effort: None,

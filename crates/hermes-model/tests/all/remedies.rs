@@ -157,6 +157,18 @@ fn fields_are_dropped_once() {
         RequestField::Streaming,
     );
     check("registry.ollama.ai/library/x does not support tools", RequestField::Tools);
+    check("Unknown parameter: 'service_tier'.", RequestField::ServiceTier);
+    for refusal in [
+        "No endpoints found that support image input",
+        "Invalid content type. image_url is only supported by certain models.",
+        "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
+        "unknown variant `image_url`, expected `text`",
+        "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6000000 bytes > 5242880 bytes",
+        "At most 0 image(s) may be provided in one request.",
+        "Could not process image",
+    ] {
+        check(refusal, RequestField::Pictures);
+    }
     let param = ProviderFailure::http(
         400,
         &[],

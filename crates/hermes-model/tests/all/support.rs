@@ -16,7 +16,7 @@ pub(crate) fn request(model: &str, messages: Vec<Message>) -> ModelRequest {
         model: model.to_owned(),
         system: "Be brief.".to_owned(),
         messages,
-        tools: Vec::new(),
+        tools: std::sync::Arc::default(),
         max_tokens: None,
         temperature: None,
         effort: None,

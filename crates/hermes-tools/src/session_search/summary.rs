@@ -20,7 +20,7 @@ pub(super) async fn summarise(
         model: side.name.clone(),
         system: include_str!("../texts/session_summary.md").trim().to_owned(),
         messages: vec![Message::user(format!("Searched for: {query}\n\nConversation:\n{transcript}"))],
-        tools: Vec::new(),
+        tools: std::sync::Arc::default(),
         max_tokens: Some(MOST_TOKENS),
         temperature: Some(TEMPERATURE),
         effort: None,

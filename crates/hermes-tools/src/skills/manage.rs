@@ -3,10 +3,10 @@
 use hermes_knowledge::{
     AgentSkillGuard, EditedSkill, SkillAuthor, SkillEdit, SkillEditor, SkillStoreError, SkillUse,
 };
-use hermes_text::Occurrences;
+use hermes_text::{Occurrences, ellipsize};
 use hermes_types::{
-    BoxFuture, CallKind, CallPolicy, ResultAuthor, Tool, ToolContext, ToolDescriptor, ToolInvocation,
-    ToolOutcome, ToolRole, ToolSpec,
+    ApprovalDecision, BoxFuture, CallKind, CallPolicy, Danger, ResultAuthor, Tool, ToolContext,
+    ToolDescriptor, ToolInvocation, ToolOutcome, ToolRole, ToolSpec, UserAnswer, UserQuestion,
 };
 use serde_json::{Map, Value, json};
 
@@ -16,6 +16,8 @@ use crate::argument::{any_text, missing, spec, text};
 use crate::off_thread::off_thread;
 
 const MAX_SHOWN_FINDINGS: usize = 10;
+/// The most characters of a change that a person is shown.
+const MAX_SHOWN_CHANGE: usize = 8_000;
 
 pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
     name: "skill_manage",
@@ -54,7 +56,7 @@ impl Tool for SkillManageTool {
         DESCRIPTOR
     }
 
-    fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         let source = self.source.clone();
         let Some(name) = text(&call.arguments, "name").map(|name| name.trim().to_owned()) else {
             return Box::pin(std::future::ready(missing("skill_manage", "name")));
@@ -69,6 +71,11 @@ impl Tool for SkillManageTool {
             session: Some(call.session.to_string()),
         };
         Box::pin(async move {
+            if source.config.flag("skills.write_approval")
+                && let Err(refusal) = approve(&name, &request.edit, context).await
+            {
+                return refused(refusal);
+            }
             let made = off_thread("skill_manage", move || manage(&source, &name, &request, &author)).await;
             match made {
                 Ok(Ok(answer)) => success_json(&answer),
@@ -81,6 +88,38 @@ impl Tool for SkillManageTool {
     fn call_policy(&self, _: &Map<String, Value>) -> CallPolicy {
         CallPolicy { kind: CallKind::Housekeeping, ..CallPolicy::default() }
     }
+}
+
+/// Asks the person whether a change is made.
+async fn approve(name: &str, edit: &SkillEdit, context: ToolContext<'_>) -> Result<(), &'static str> {
+    let danger = Danger { key: format!("skill:{name}"), reason: "the agent changes its skills".to_owned() };
+    let question = UserQuestion::Approve { command: describe(name, edit), danger };
+    match context.frontend.ask_before_acting(question, context.cancel).await {
+        UserAnswer::Approval(ApprovalDecision::Deny) => {
+            Err("The user denied this change; nothing was written.")
+        }
+        UserAnswer::Approval(_) => Ok(()),
+        _ => Err(
+            "Changes to skills need the approval of the user (skills.write_approval), and nobody could be asked. \
+             Nothing was written.",
+        ),
+    }
+}
+
+/// Shows a person what a change does.
+fn describe(name: &str, edit: &SkillEdit) -> String {
+    let (file, what) = match edit {
+        SkillEdit::Create { content, .. } | SkillEdit::Replace { content } => ("SKILL.md", content.clone()),
+        SkillEdit::Patch { file, old, new, .. } => {
+            let file = file.as_deref().unwrap_or("SKILL.md");
+            (file, format!("--- before\n{old}\n--- after\n{new}"))
+        }
+        SkillEdit::Delete => ("", "The whole skill is removed.".to_owned()),
+        SkillEdit::WriteFile { path, content } => (path.as_str(), content.clone()),
+        SkillEdit::RemoveFile { path } => (path.as_str(), "The file is removed.".to_owned()),
+    };
+    let what = ellipsize(&what, MAX_SHOWN_CHANGE);
+    format!("Skill {name}, {}: {file}\n{what}", edit.action())
 }
 
 /// A change, and whether it is made although a similar skill exists.

@@ -44,7 +44,7 @@ impl ApprovalReviewer {
             model: self.side.name.clone(),
             system: include_str!("../texts/smart_approval.md").trim().to_owned(),
             messages: vec![Message::user(question)],
-            tools: Vec::new(),
+            tools: Arc::default(),
             max_tokens: Some(MOST_TOKENS),
             temperature: Some(0.0),
             effort: None,

@@ -27,8 +27,8 @@ use hermes_guard::{Assignments, HomeFolders, PhoneNumbers, Redaction, redact};
 use hermes_task::spawn_named;
 use hermes_types::{
     BoxFuture, CallPolicy, Cancel, Clock, CommandOutput, OutcomeStatus, RunError, Secret, ShellCommand,
-    TaskId, Tool, ToolContext, ToolDescriptor, ToolEvent, ToolInvocation, ToolOutcome, ToolSpec, TurnEvent,
-    TurnNoticeKind,
+    TaskId, Tool, ToolContext, ToolDescriptor, ToolEvent, ToolInvocation, ToolOutcome, ToolRole, ToolSpec,
+    TurnEvent, TurnNoticeKind,
 };
 use serde_json::{Map, Value, json};
 
@@ -68,6 +68,7 @@ pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
     icon: "💻",
     verb: "$",
     preview_arguments: &["command"],
+    role: Some(ToolRole::CommandRunner),
     ..ToolDescriptor::unknown("")
 };
 

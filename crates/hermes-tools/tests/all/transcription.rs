@@ -39,7 +39,7 @@ impl Recording {
             http: LazyHttpClient::new(move || {
                 HttpClient::new(net.clone()).map_err(|error| error.to_string())
             }),
-            programs: ProgramRunner::new(Variables::for_commands(path.into_iter(), &[], &[]), clock.clone()),
+            programs: ProgramRunner::new(Variables::for_commands(path, &[], &[]), clock.clone()),
             clock,
             scratch: self.folder.path().join("scratch"),
         };

@@ -1,5 +1,6 @@
 //! `web_search` and `web_extract`: each service, pages without one, and what is refused.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use hermes_config::Home;
@@ -366,7 +367,6 @@ async fn a_long_page_is_shortened_and_kept_whole() {
     assert!(text.chars().count() < 3400, "{}", text.chars().count());
     let path = text.split("The whole text is in ").nth(1).unwrap().split(':').next().unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), lines);
-    use std::os::unix::fs::PermissionsExt as _;
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(std::path::Path::new(path)), 0o600);
     let old = std::path::Path::new(path).with_file_name("web_old.md");

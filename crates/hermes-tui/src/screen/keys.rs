@@ -30,7 +30,9 @@ impl ScreenState {
                     self.input_key(key, now, &mut effects);
                 }
             }
-            KeyCode::Char('e') if control && after_ctrl_x => self.edit_externally(&mut effects),
+            KeyCode::Char('e') if control && after_ctrl_x => {
+                effects.push(ScreenEffect::Edit(self.input.editor.edited().text));
+            }
             _ => self.input_key(key, now, &mut effects),
         }
         effects
@@ -102,7 +104,9 @@ impl ScreenState {
                 self.input.close_menu();
                 self.input.search = Some(HistorySearch::default());
             }
-            KeyCode::Char('g') if control => self.edit_externally(effects),
+            KeyCode::Char('g') if control => {
+                effects.push(ScreenEffect::Edit(self.input.editor.edited().text));
+            }
             KeyCode::Char('v') if control || alt => effects.push(ScreenEffect::PasteImage),
             KeyCode::Backspace if self.input.editor.is_empty() && !self.input.images.is_empty() => {
                 self.input.images.pop();
@@ -113,10 +117,10 @@ impl ScreenState {
                 let age = self.open_output.map_or(0, |open| open.age + 1);
                 self.open_output = self.transcript.outputs.get(age).map(|_| OpenOutput { age, scroll: 0 });
             }
-            KeyCode::Up if self.is_reading_output() => self.scroll_output(1, ScrollDirection::Up),
-            KeyCode::Down if self.is_reading_output() => self.scroll_output(1, ScrollDirection::Down),
-            KeyCode::PageUp => self.scroll_output(OUTPUT_PAGE, ScrollDirection::Up),
-            KeyCode::PageDown => self.scroll_output(OUTPUT_PAGE, ScrollDirection::Down),
+            KeyCode::PageUp | KeyCode::PageDown => self.scroll_output(key.code),
+            KeyCode::Up | KeyCode::Down if self.open_output.is_some() && self.input.editor.is_empty() => {
+                self.scroll_output(key.code);
+            }
             KeyCode::Right | KeyCode::End if !control && self.input.ghost().is_some() => {
                 self.input.accept_ghost(effects);
             }
@@ -142,27 +146,14 @@ impl ScreenState {
         }
     }
 
-    fn edit_externally(&mut self, effects: &mut Vec<ScreenEffect>) {
-        effects.push(ScreenEffect::Edit(self.input.editor.edited().text));
-    }
-
-    fn scroll_output(&mut self, lines: usize, direction: ScrollDirection) {
+    fn scroll_output(&mut self, key: KeyCode) {
         if let Some(open) = &mut self.open_output {
-            open.scroll = match direction {
-                ScrollDirection::Up => open.scroll.saturating_sub(lines),
-                ScrollDirection::Down => open.scroll.saturating_add(lines),
+            open.scroll = match key {
+                KeyCode::Up => open.scroll.saturating_sub(1),
+                KeyCode::PageUp => open.scroll.saturating_sub(OUTPUT_PAGE),
+                KeyCode::PageDown => open.scroll.saturating_add(OUTPUT_PAGE),
+                _ => open.scroll.saturating_add(1),
             };
         }
     }
-
-    /// Tells whether arrows scroll the output rather than move in the input.
-    fn is_reading_output(&self) -> bool {
-        self.open_output.is_some() && self.input.editor.is_empty()
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ScrollDirection {
-    Up,
-    Down,
 }

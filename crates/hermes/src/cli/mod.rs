@@ -4,6 +4,7 @@ mod care;
 mod curator;
 mod extensions;
 mod mcp;
+mod secrets;
 mod service;
 mod sessions;
 mod skills;
@@ -19,6 +20,7 @@ pub(crate) use care::{
 pub(crate) use curator::{BundlesCommand, CuratorCommand};
 pub(crate) use extensions::{HooksCommand, PluginsCommand};
 pub(crate) use mcp::{McpAddArguments, McpCommand, McpInstallArguments};
+pub(crate) use secrets::{BitwardenCommand, OnePasswordCommand, SecretsCommand};
 pub(crate) use service::{
     CronCommand, GatewayCommand, GatewayInstallArguments, GatewayRunArguments, GatewayServiceArguments,
     GatewaySetupArguments, GatewayStatusArguments, JobArguments, PairingCommand, SubscribeArguments,
@@ -118,6 +120,11 @@ pub(crate) enum CliCommand {
     Memory {
         #[command(subcommand)]
         command: Option<MemoryCommand>,
+    },
+    /// Take keys from a secret manager instead of .env
+    Secrets {
+        #[command(subcommand)]
+        command: SecretsCommand,
     },
     /// Check the installation for what others could use
     Security {
@@ -421,8 +428,26 @@ pub(crate) struct UpdateArguments {
     pub(crate) installed: bool,
 }
 
+impl CliCommand {
+    /// Tells whether the command uses keys, so that those of secret managers have to be there.
+    pub(crate) fn uses_keys(&self) -> bool {
+        matches!(
+            self,
+            Self::Chat(_)
+                | Self::Model(_)
+                | Self::Doctor(_)
+                | Self::Status { .. }
+                | Self::Send(_)
+                | Self::Acp
+                | Self::Mcp { .. }
+                | Self::Gateway { command: None | Some(GatewayCommand::Run(_) | GatewayCommand::Restart(_)) }
+                | Self::Cron { command: Some(CronCommand::Tick) }
+        )
+    }
+}
+
 /// The commands of other releases that this one does not have.
-const UNAVAILABLE_COMMANDS: &[&str] = &["batch", "claw", "dashboard", "honcho", "whatsapp"];
+const UNAVAILABLE_COMMANDS: &[&str] = &["batch", "dashboard", "honcho", "whatsapp"];
 
 /// Returns the message for an unknown command: the nearest one, how to ask a question, or that the command is not
 /// available. `words` are the arguments that are not flags.

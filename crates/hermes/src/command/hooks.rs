@@ -217,6 +217,10 @@ fn sample_input(event: HookEvent, tool: &str) -> Map<String, Value> {
         "is_first_turn": true,
         "conversation_history": [{"role": "user", "content": "hello"}],
         "assistant_response": "hello",
+        "command": "echo hello",
+        "output": "hello",
+        "returncode": 0,
+        "response_text": "hello",
     });
     let about_tool = ["tool_name", "args", "result"];
     let is_meant = |name: &str| {

@@ -1,19 +1,21 @@
-//! Runs `hooks/<name>`: the user's Python scripts that receive events of the gateway.
+//! Runs `hooks/<name>`: the user's programs that receive events of the gateway.
 //!
-//! One worker process per hook, started with its first event. A failing hook is logged and does not affect the
-//! others.
+//! A hook is `handler.py`, for which one worker process is started with its first event, or an executable `handler`, which
+//! is run for each event. A failing hook is logged and does not affect the others.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_config::Env;
-use hermes_exec::{LineProcess, Program, ProgramRunner, StderrMode};
+use hermes_exec::{LineProcess, Program, ProgramExit, ProgramRunner, StderrMode};
 use hermes_gateway::EventObserver;
 use hermes_task::TaskGroup;
-use hermes_types::Clock;
+use hermes_text::{head, single_line};
+use hermes_types::{Cancel, Clock};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -30,6 +32,16 @@ struct HookScript {
     name: String,
     folder: PathBuf,
     events: Vec<String>,
+    kind: HookKind,
+}
+
+/// Says what a hook consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HookKind {
+    /// `handler.py`.
+    Python,
+    /// An executable `handler`, in any language.
+    Program,
 }
 
 impl HookScript {
@@ -48,13 +60,13 @@ pub(crate) struct HookScripts {
 impl HookScripts {
     /// Reads the folders in the order of their names. Starts nothing if there are no hooks.
     pub(crate) fn start(home: &Path, env: &Env, clock: Arc<dyn Clock>, tasks: &TaskGroup) -> Self {
-        let hooks = read(&home.join("hooks"));
-        if hooks.is_empty() {
-            return Self { events: None };
-        }
+        let mut hooks = read(&home.join("hooks"));
         let programs = ProgramRunner::new(child_variables(env, &[]), clock.clone());
-        if programs.find("python3").is_none() {
-            tracing::warn!("there are hooks, but no python3 to run them");
+        if hooks.iter().any(|hook| hook.kind == HookKind::Python) && programs.find("python3").is_none() {
+            tracing::warn!("there are hooks in Python, but no python3 to run them; they are left out");
+            hooks.retain(|hook| hook.kind == HookKind::Program);
+        }
+        if hooks.is_empty() {
             return Self { events: None };
         }
         let (events, received) = unbounded_channel();
@@ -110,6 +122,9 @@ impl HookWorker {
         programs: &ProgramRunner,
         clock: &dyn Clock,
     ) {
+        if self.hook.kind == HookKind::Program {
+            return self.hook.run_program(event, context, programs).await;
+        }
         let line = json!({"event": event, "context": context}).to_string();
         let name = self.hook.name.clone();
         let worker = match &mut self.worker {
@@ -131,6 +146,31 @@ impl HookWorker {
 }
 
 impl HookScript {
+    /// Runs the program of the hook once: the event is its argument, the context its input.
+    async fn run_program(&self, event: &str, context: &Value, programs: &ProgramRunner) {
+        let program = self.folder.join("handler");
+        let program = Program {
+            name: &program.to_string_lossy(),
+            arguments: vec![event.into()],
+            directory: &self.folder,
+            limit: LIMIT,
+            stderr: StderrMode::Merge,
+        };
+        let input = context.to_string();
+        let name = &self.name;
+        match programs.output_for(program, Some(input.as_bytes()), &Cancel::new()).await {
+            Ok((_, ProgramExit::Exited(0))) => {}
+            Ok((output, ProgramExit::Exited(code))) => {
+                let said = single_line(head(output.trim(), 400));
+                tracing::warn!(hook = name, event, "a hook ended with {code}: {said}");
+            }
+            Ok((_, ProgramExit::TimedOut | ProgramExit::Cancelled)) => {
+                tracing::warn!(hook = name, event, "a hook did not end within {} s", LIMIT.as_secs());
+            }
+            Err(error) => tracing::warn!(hook = name, event, %error, "a hook could not be started"),
+        }
+    }
+
     async fn start(&self, programs: &ProgramRunner) -> Result<LineProcess, hermes_types::RunError> {
         let handler = self.folder.join("handler.py");
         let arguments: Vec<OsString> =
@@ -172,11 +212,24 @@ fn read_one(folder: &Path) -> Option<HookScript> {
         .flatten()
         .filter_map(|event| event.as_str().map(str::to_owned))
         .collect();
-    if events.is_empty() || !folder.join("handler.py").is_file() {
-        tracing::warn!(folder = %folder.display(), "a hook needs `events` and a handler.py; it is left out");
+    let kind = if is_executable(&folder.join("handler")) {
+        Some(HookKind::Program)
+    } else {
+        folder.join("handler.py").is_file().then_some(HookKind::Python)
+    };
+    let Some(kind) = kind.filter(|_| !events.is_empty()) else {
+        tracing::warn!(
+            folder = %folder.display(),
+            "a hook needs `events` and a handler.py or an executable handler; it is left out"
+        );
         return None;
-    }
+    };
     let name = about.get("name").and_then(Value::as_str).map(str::to_owned);
     let name = name.unwrap_or_else(|| folder.file_name().unwrap_or_default().to_string_lossy().into_owned());
-    Some(HookScript { name, folder: folder.to_owned(), events })
+    tracing::info!(hook = name, events = events.join(", "), "a hook was loaded");
+    Some(HookScript { name, folder: folder.to_owned(), events, kind })
+}
+
+fn is_executable(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }

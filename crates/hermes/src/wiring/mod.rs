@@ -22,6 +22,7 @@ pub(crate) mod program_runtime;
 mod programs;
 mod prompt;
 pub(crate) mod sandbox;
+pub(crate) mod secret_managers;
 mod settings;
 pub(crate) mod skills;
 pub(crate) mod temporary_delivery;

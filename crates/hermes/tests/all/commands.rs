@@ -546,3 +546,148 @@ fn an_openclaw_installation_is_taken_over() {
     assert_eq!(home.read("SOUL.md"), "You are a lobster.");
     assert!(home.join("skills/openclaw-imports/brew-imported/SKILL.md").exists());
 }
+
+/// Puts a program of a secret manager into the user's PATH.
+fn fake_program(user: &Path, name: &str, script: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = user.join("bin").join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn with_secret_manager(home: &TempHome, user: &Path, arguments: &[&str]) -> String {
+    let output = Command::cargo_bin("hermes")
+        .unwrap()
+        .args(arguments)
+        .current_dir("/")
+        .env_clear()
+        .env("HERMES_HOME", home.path())
+        .env("HOME", user)
+        .env("PATH", format!("{}:/usr/bin:/bin", user.join("bin").display()))
+        .env("SHELL_SECRET_TOKEN", "of-the-shell-0123456789")
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!("exit {}\n{}{}", output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn keys_come_from_bitwarden() {
+    const BWS: &str = r#"env > "$HOME/bws.env"
+[ "$BWS_ACCESS_TOKEN" = token-0123456789 ] || { echo "bad token $BWS_ACCESS_TOKEN" >&2; exit 1; }
+[ "$1 $2 $3" = "secret list project-1" ] || exit 2
+echo '[{"key": "OPENAI_API_KEY", "value": "sk-from-bitwarden-0123"}, {"key": "BWS_ACCESS_TOKEN", "value": "other"},
+       {"key": "PATH", "value": "/evil"}, {"key": "bad name", "value": "x"}]'"#;
+    let user = tempfile::tempdir().unwrap();
+    fake_program(user.path(), "bws", BWS);
+    let (server, home) = echoing_home();
+    let run = |arguments: &[&str]| with_secret_manager(&home, user.path(), arguments);
+    let seen =
+        run(&["secrets", "bitwarden", "setup", "--project-id", "project-1", "--access-token", "wrong"]);
+    assert!(
+        seen.starts_with("exit 1") && seen.contains("`bws` ended with 1") && !seen.contains("bad token"),
+        "{seen}"
+    );
+    assert!(!home.read("config.yaml").contains("bitwarden"), "what does not work is not turned on");
+    let token = ["--access-token", "token-0123456789"];
+    let seen = run(&[&["secrets", "bw", "setup", "--project-id", "project-1"][..], &token].concat());
+    assert!(
+        seen.starts_with("exit 0") && seen.contains("✓ OPENAI_API_KEY") && seen.contains("1 keys"),
+        "{seen}"
+    );
+    assert!(seen.contains("`PATH` cannot be the name of a key") && !seen.contains("sk-from"), "{seen}");
+    assert!(home.read(".env").contains("BWS_ACCESS_TOKEN=token-0123456789"));
+    assert!(!home.read(".env").contains("sk-from-bitwarden"), "no file gets the keys");
+    // The model gets the key; the program of the secret manager gets no others.
+    let seen = run(&["-Q", "-q", "hello"]);
+    assert!(seen.starts_with("exit 0"), "{seen}");
+    let sent = server.request(0).header("authorization").unwrap_or_default().to_owned();
+    assert_eq!(sent, "Bearer sk-from-bitwarden-0123");
+    let given = fs::read_to_string(user.path().join("bws.env")).unwrap();
+    assert!(!given.contains("SHELL_SECRET_TOKEN") && !given.contains("sk-"), "{given}");
+    // A key in .env counts only if that was asked for.
+    run(&["config", "set", "OPENAI_API_KEY", "sk-from-the-file-0123"]);
+    run(&["config", "set", "secrets.bitwarden.override_existing", "false"]);
+    run(&["-Q", "-q", "hello"]);
+    assert_eq!(server.request(1).header("authorization").unwrap_or_default(), "Bearer sk-from-the-file-0123");
+    // A secret manager that does not work is a notice.
+    fake_program(user.path(), "bws", "exit 3");
+    let seen = run(&["-Q", "-q", "hello"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("note: Bitwarden"), "{seen}");
+    assert!(run(&["secrets", "bitwarden"]).contains("BWS_ACCESS_TOKEN is set"));
+    assert!(run(&["secrets", "bitwarden", "sync"]).starts_with("exit 1"));
+    run(&["secrets", "bitwarden", "disable"]);
+    assert!(!run(&["-Q", "-q", "hello"]).contains("Bitwarden"));
+}
+
+#[test]
+fn keys_come_from_1password_and_commands_do_not_get_them() {
+    const OP: &str = r#"[ "$OP_SERVICE_ACCOUNT_TOKEN" = ops-0123456789 ] || exit 1
+case "$*" in
+    *"-- op://Private/OpenAI/key") printf %s sk-from-op-0123456789 ;;
+    *) exit 1 ;;
+esac"#;
+    let script = "replies:\n  - {tool: {name: terminal, arguments: {command: 'env; cat /proc/$PPID/environ'}}}\ndefault: {reply: {text: done}}\n";
+    let server = ModelServer::start_blocking(ModelScript::from_yaml("secrets", script).unwrap()).unwrap();
+    let config = format!("model: {{provider: custom, base_url: '{}', default: m}}\n", server.base_url());
+    let home = TempHome::builder().config_yaml(&config).build().unwrap();
+    let user = tempfile::tempdir().unwrap();
+    fake_program(user.path(), "op", OP);
+    let run = |arguments: &[&str]| with_secret_manager(&home, user.path(), arguments);
+    assert!(run(&["secrets", "onepassword", "set", "OPENAI_API_KEY", "plain"]).starts_with("exit 1"));
+    run(&["secrets", "op", "set", "OPENAI_API_KEY", "op://Private/OpenAI/key"]);
+    run(&["secrets", "1password", "set", "OTHER_KEY", "op://Private/Missing/key"]);
+    run(&["secrets", "onepassword", "setup", "--token", "ops-0123456789"]);
+    let seen = run(&["secrets", "onepassword", "sync"]);
+    assert!(
+        seen.contains("✓ OPENAI_API_KEY") && seen.contains("✗ OTHER_KEY") && !seen.contains("sk-from"),
+        "{seen}"
+    );
+    assert!(run(&["secrets", "onepassword", "status"]).contains("op://Private/OpenAI/key"));
+    let seen = run(&["-Q", "--yolo", "-q", "look"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("note: 1Password: OTHER_KEY"), "{seen}");
+    assert_eq!(server.request(0).header("authorization").unwrap_or_default(), "Bearer sk-from-op-0123456789");
+    let told = server.request(1).body_text().into_owned();
+    assert!(told.contains("HERMES") || told.contains("PATH"), "the command ran: {told}");
+    assert!(!told.contains("sk-from-op") && !told.contains("ops-0123456789"), "{told}");
+    run(&["secrets", "onepassword", "remove", "OTHER_KEY"]);
+    assert!(!run(&["secrets", "onepassword"]).contains("OTHER_KEY"));
+    run(&["secrets", "onepassword", "disable"]);
+    assert!(home.read("config.yaml").contains("op://Private/OpenAI/key"), "the references are kept");
+}
+
+#[test]
+fn choosing_a_provider_that_needs_a_sign_in_begins_it() {
+    let home = TempHome::new().unwrap();
+    let sign_in = ["--no-browser", "--portal-url", "http://127.0.0.1:9", "--timeout", "5"];
+    let seen = hermes(&home, &[&["model", "nous:some-model"][..], &sign_in].concat());
+    assert!(seen.starts_with("exit 1") && seen.contains("Login failed"), "{seen}");
+    // Without a terminal and without such flags, nobody waits for a confirmation.
+    let seen = hermes(&home, &["model", "nous:some-model"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("hermes login --provider nous"), "{seen}");
+}
+
+#[test]
+fn a_gateway_under_a_supervisor_leaves_its_restart_to_it() {
+    let home = TempHome::new().unwrap();
+    let mut child = std::process::Command::new(program())
+        .args(["gateway", "run", "--quiet", "--external-supervisor"])
+        .env_clear()
+        .env("HERMES_HOME", home.path())
+        .env("HOME", home.join("user"))
+        .env("PATH", "/usr/bin:/bin")
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let state = home.join("gateway_state.json");
+    super::support::until("the gateway runs", || {
+        fs::read_to_string(&state).is_ok_and(|text| text.contains(r#""running""#))
+    });
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::USR2)
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(75));
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+    assert!(!said.contains("gateway, home"), "nothing is said when all is well: {said}");
+}

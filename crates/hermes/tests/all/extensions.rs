@@ -120,7 +120,9 @@ fn what_hooks_add_stands_beside_the_users_words_and_is_not_stored() {
     let (server, scripts) = (server(ONE_COMMAND), Scripts::new());
     let hooks = json!({"hooks_auto_accept": true, "hooks": {
         "pre_llm_call": [{"command": scripts.hook("context", r#"{"context": "It rains in Oslo."}"#)}],
+        "transform_terminal_output": [{"command": scripts.hook("output", r#"{"output": "other output"}"#)}],
         "transform_tool_result": [{"command": scripts.hook("shorten", r#"{"result": "shortened"}"#)}],
+        "transform_llm_output": [{"command": scripts.hook("polish", r#"{"text": "polished"}"#)}],
         "post_llm_call": [{"command": scripts.hook("after", "")}],
         "post_tool_call": [{"command": scripts.hook("slow", ""), "timeout": 5}],
         "pre_api_request": [{"command": scripts.hook("request", "not JSON")}],
@@ -128,17 +130,23 @@ fn what_hooks_add_stands_beside_the_users_words_and_is_not_stored() {
     }});
     let home = builder(&server, &hooks).build().unwrap();
     let seen = hermes(&home, &["-Q", "-q", "go on"]);
-    assert!(seen.starts_with("exit 0") && seen.contains("done"), "{seen}");
+    assert!(seen.starts_with("exit 0") && seen.contains("polished") && !seen.contains("done"), "{seen}");
     let first = server.request(0).last_user_text().unwrap();
     assert!(first.starts_with("go on") && first.contains("It rains in Oslo."), "{first}");
     assert!(!server.request(0).system_text().contains("It rains"), "the prompt stays as it was");
     assert_eq!(result(&server, 1), "shortened");
+    assert_eq!(scripts.input("output").unwrap()["extra"]["output"].as_str().map(str::trim), Some("ran"));
+    let before = scripts.input("shorten").unwrap()["extra"]["result"].as_str().unwrap().to_owned();
+    assert!(before.contains("other output"), "each sees what the one before made of it: {before}");
     assert_eq!(scripts.input("slow").unwrap()["extra"]["status"], "done");
-    assert_eq!(scripts.input("after").unwrap()["extra"]["assistant_response"], "done");
+    assert_eq!(scripts.input("after").unwrap()["extra"]["assistant_response"], "polished");
     assert_eq!(scripts.input("request").unwrap()["extra"]["model"], "test-model");
     let session = seen.rsplit("session_id: ").next().unwrap().trim().to_owned();
     let exported = hermes(&home, &["sessions", "export", "-", "--session-id", &session]);
-    assert!(exported.contains("go on") && !exported.contains("It rains"), "{exported}");
+    assert!(
+        exported.contains("go on") && exported.contains("polished") && !exported.contains("It rains"),
+        "{exported}"
+    );
 }
 
 #[test]
@@ -245,7 +253,7 @@ fn a_plugin_adds_tools_and_hooks_after_it_is_enabled() {
     let seen = hermes(&home, &["rain", "--mm", "3"]);
     assert!(seen.starts_with("exit 0") && seen.contains("rain 3"), "a command of the shell: {seen}");
     let seen = hermes(&home, &["rian"]);
-    assert!(seen.starts_with("exit 2") && seen.contains("unknown command 'rian'"), "{seen}");
+    assert!(seen.starts_with("exit 2") && seen.contains("unknown command 'hermes rian'"), "{seen}");
     assert!(hermes(&home, &["plugins", "disable", "weather"]).starts_with("exit 0"));
     assert!(hermes(&home, &["plugins"]).contains("not enabled"));
 }
@@ -264,8 +272,8 @@ fn a_plugin_without_its_variables_or_an_interpreter_says_so() {
     assert!(seen.contains("plugins need Python, and there is no `/no/python`"), "{seen}");
     fs::write(home.env_file(), "HERMES_PYTHON=/usr/bin/python3\nHERMES_SAFE_MODE=1\nWEATHER_KEY=x\n")
         .unwrap();
-    hermes(&home, &["-Q", "-q", "go"]);
-    assert!(!server.request(2).tool_names().contains(&"weather".to_owned()));
+    assert!(hermes(&home, &["plugins"]).contains("HERMES_SAFE_MODE is set: no plugin is loaded."));
+    assert!(!hermes(&home, &["-q", "go"]).contains("plugin"), "nothing is loaded");
 }
 
 #[test]

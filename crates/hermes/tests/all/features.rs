@@ -247,6 +247,8 @@ fn commands_of_the_program_answer_on_the_screen() {
         ("/reload", "take effect as they are now"),
         ("/compress --preview", "at least 4 messages"),
         ("/debug", "Secrets are masked"),
+        ("/fast", "ask for the provider's priority tier"),
+        ("/fast status", "Service tier: priority"),
         ("/timestamps on", "Times are shown"),
     ] {
         terminal.say(typed);
@@ -256,6 +258,10 @@ fn commands_of_the_program_answer_on_the_screen() {
     terminal.say("hello");
     terminal.until_shown("an answer");
     terminal.until_shown("● hello  at ");
+    let asks_for_priority = |request: &hermes_testkit::RecordedRequest| {
+        request.body_text().replace(' ', "").contains(r#""service_tier":"priority""#)
+    };
+    assert!(terminal.server.requests().iter().any(asks_for_priority));
     assert!(terminal.text().contains(" o'clock ─"), "{}", terminal.text());
     let logs = std::fs::read_dir(terminal.home.join("logs")).unwrap().flatten();
     let report = logs.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|end| end == "md"));

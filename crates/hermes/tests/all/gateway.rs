@@ -387,7 +387,18 @@ fn hooks_are_told_and_a_broken_one_disturbs_nobody() {
         "import pathlib\ncount = 0\nasync def handle(event, context):\n    global count\n    count += 1\n    print('noise')\n    \
          pathlib.Path('seen').write_text(f'{event} {count} {sorted(context)}')\n",
     );
+    let shell = place.home.join("hooks/shell");
+    std::fs::create_dir_all(&shell).unwrap();
+    std::fs::write(shell.join("HOOK.yaml"), "events: [gateway:startup]\n").unwrap();
+    std::fs::write(shell.join("handler"), "#!/bin/sh\n{ echo \"$1\"; cat; } >seen.new && mv seen.new seen\n")
+        .unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(shell.join("handler"), mode).unwrap();
     let running = place.start();
+    let program = shell.join("seen");
+    until("the program was told", || program.exists());
+    let told = std::fs::read_to_string(&program).unwrap();
+    assert!(told.starts_with("gateway:startup\n{\"platforms\":["), "{told}");
     let seen = place.home.join("hooks/witness/seen");
     until("the hook was told", || std::fs::read_to_string(&seen).is_ok_and(|text| !text.is_empty()));
     assert_eq!(std::fs::read_to_string(&seen).unwrap(), "gateway:startup 1 ['platforms']");
@@ -551,4 +562,44 @@ fn the_log_has_the_configured_level() {
         let has = |name: &str| log.lines().any(|line| line.split_whitespace().any(|word| word == name));
         assert_eq!([has("INFO"), has("DEBUG")], lines, "{level}: {log}");
     }
+}
+
+#[test]
+fn plugins_and_shell_hooks_work_in_the_gateway() {
+    let script =
+        "replies:\n  - {tool: {name: greet, arguments: {who: you}}}\n  - {repeat: forever, text: greeted}\n";
+    let telegram = FakeTelegram::start("1234:abc").unwrap();
+    let seen = tempfile::tempdir().unwrap();
+    let log = seen.path().join("log.sh");
+    std::fs::write(&log, "#!/bin/sh\ncat >\"$0.new\" && mv \"$0.new\" \"$0.in\"\n").unwrap();
+    std::fs::set_permissions(&log, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let place = GatewayHome::configured(
+        ModelScript::from_yaml("gateway", script).unwrap(),
+        json!({
+            "plugins": {"enabled": ["greeter"]},
+            "hooks_auto_accept": true,
+            "hooks": {"post_tool_call": [{"matcher": "greet", "command": log}]},
+            "platforms": {"telegram": {"extra": {"base_url": telegram.base_url()}}},
+        }),
+    );
+    let folder = place.home.join("plugins/greeter");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("plugin.yaml"), "version: 1\n").unwrap();
+    let code = "def register(ctx):\n    ctx.register_tool('greet', 'greet', {'parameters': {'type': 'object', 'properties': {'who': {'type': 'string'}}}}, lambda args, **_: 'Hello ' + args['who'])\n    ctx.register_command('roll', lambda text: 'You rolled ' + text, description='Roll dice')\n    ctx.register_command('quit-only', lambda text: 'no', cli_only=True)\n";
+    std::fs::write(folder.join("__init__.py"), code).unwrap();
+    place.add_env("TELEGRAM_BOT_TOKEN=1234:abc\nTELEGRAM_ALLOWED_USERS=7\nHERMES_PYTHON=/usr/bin/python3\n");
+    let running = place.start();
+    let ann = telegram.person(7, "Ann");
+    ann.says(7, "/roll 6");
+    telegram.until_said_blocking(7, "You rolled 6");
+    ann.says(7, "/help");
+    assert!(telegram.until_said_blocking(7, "Roll dice").text.contains("/roll"));
+    ann.says(7, "/plugins");
+    telegram.until_said_blocking(7, "greeter 1: 1 tools, 0 hooks, 2 commands");
+    assert_eq!(place.say("greet me").0, 200);
+    let results = place.server.request(1).tool_results();
+    assert_eq!(results.last().map(|(_, text)| text.as_str()), Some("Hello you"));
+    until("the hook was told", || seen.path().join("log.sh.in").exists());
+    running.signal(Signal::TERM);
+    assert_eq!(running.wait(), 0);
 }

@@ -250,7 +250,7 @@ fn keys_that_come_in_one_go_all_arrive() {
     let mut terminal = EmulatedTerminal::open("default: {reply: {text: taken}}\n", &json!({}));
     terminal.until_ready();
     // More than the reader of keys takes at once, and a change of the size in the middle.
-    let typed: String = (0..700).map(|at| format!("word{at} ")).collect();
+    let typed = (0..700).map(|at| format!("word{at} ")).collect::<Vec<_>>().concat();
     terminal.press(&typed);
     terminal.resize(30, 90);
     terminal.until_shown("word699");

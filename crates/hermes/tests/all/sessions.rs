@@ -226,7 +226,7 @@ fn pruning_can_be_tried_and_is_filtered() {
     hermes(&home, &["sessions", "prune", "--source", "cron", "--older-than", "1", "-y"]);
     assert_eq!(exported(&home, &[]), before, "archived sessions are kept");
     let doomed = ["sessions", "prune", "--source", "cron", "--older-than", "1", "--include-archived", "-y"];
-    assert!(hermes(&home, &doomed).contains("Pruned 1 session."));
+    assert!(hermes(&home, &doomed).contains("Pruned 1 sessions."));
     let after = exported(&home, &[]);
     assert!(after.len() < before.len() && after.iter().all(|id| !id.starts_with("cron_")), "{after:?}");
 }

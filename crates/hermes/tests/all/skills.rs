@@ -418,3 +418,23 @@ fn bundles_are_written_shown_and_removed() {
     assert!(hermes(&home, &["bundles", "delete", "release-day"]).starts_with("exit 0"));
     assert!(hermes(&home, &["bundles"]).contains("There are no bundles."));
 }
+
+#[test]
+fn changes_of_skills_can_need_an_approval() {
+    let server = server(
+        r#"
+replies:
+  - tool: {name: skill_manage, arguments: {action: create, name: deploy, content: "---\nname: deploy\ndescription: d\n---\nRun make.\n"}}
+  - {repeat: forever, text: done}
+"#,
+    );
+    let config = json!({
+        "model": {"provider": "custom", "base_url": server.base_url(), "default": "test-model"},
+        "skills": {"write_approval": true},
+    });
+    let home = TempHome::builder().config_yaml(&config.to_string()).build().unwrap();
+    hermes(&home, &["-Q", "-q", "learn"]);
+    let (_, result) = server.request(1).tool_results().pop().unwrap();
+    assert!(result.contains("nobody could be asked"), "{result}");
+    assert!(!home.join("skills/deploy").exists());
+}

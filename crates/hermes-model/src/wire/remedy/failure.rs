@@ -205,7 +205,7 @@ impl ProviderFailure {
         if !self.contains_any(&refuses) {
             return None;
         }
-        let names: [(&[&str], RequestField); 11] = [
+        let names: [(&[&str], RequestField); 12] = [
             (
                 &["max_completion_tokens' instead", "max_completion_tokens instead"],
                 RequestField::MaxTokensName,
@@ -213,6 +213,7 @@ impl ProviderFailure {
             (&["reasoning_content", "reasoning_details"], RequestField::ReasoningReplay),
             (&["stream_options", "include_usage"], RequestField::StreamOptions),
             (&["parallel_tool_calls"], RequestField::ParallelToolCalls),
+            (&["service_tier"], RequestField::ServiceTier),
             (&["cache_control"], RequestField::CacheControl),
             (&["tool_choice"], RequestField::ToolChoice),
             (&["temperature"], RequestField::Temperature),

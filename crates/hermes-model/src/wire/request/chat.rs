@@ -57,6 +57,9 @@ pub(super) fn build<'a>(
             body.set("stream_options", json!({"include_usage": true}));
         }
     }
+    if let Some(tier) = options.tier() {
+        body.set("service_tier", tier);
+    }
     if options.vendor == EndpointVendor::OpenRouter {
         let routing = routing(options);
         if !routing.is_empty() {

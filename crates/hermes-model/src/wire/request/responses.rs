@@ -59,6 +59,9 @@ pub(super) fn build<'a>(
         }
     }
     body.set("store", false);
+    if let Some(tier) = options.tier() {
+        body.set("service_tier", tier);
+    }
     // Copilot refuses both the cache key and encrypted reasoning.
     let copilot = matches!(options.vendor, EndpointVendor::Copilot | EndpointVendor::GithubModels);
     if let Some(session) = request.session.as_deref().filter(|_| !copilot) {

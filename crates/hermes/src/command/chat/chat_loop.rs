@@ -13,6 +13,7 @@ use hermes_task::TaskGroup;
 use hermes_tools::Yolo;
 use hermes_tui::{Operation, ScreenHandle, StatusFields};
 use hermes_types::{Cancel, Frontend as _, UserAnswer, UserQuestion};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::background::{BackgroundPrompts, BackgroundReport};
 use super::drive::{DrivenTurn, TypedLinePolicy, drive};
@@ -26,8 +27,6 @@ use super::signals::{ChatSignal, ChatSignals};
 use super::slash::{self, CommandEffect};
 use super::terminal::{DisplayMode, QuestionTimeouts, TerminalFrontend, display_settings};
 use super::{screen, skins, summary};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-
 use crate::cli::{self, ChatArguments};
 use crate::context::ProgramContext;
 use crate::output::Console;

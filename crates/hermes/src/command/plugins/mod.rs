@@ -82,6 +82,10 @@ impl PluginCommands<'_> {
 
     fn list(&self) -> Result<()> {
         let found = self.found()?;
+        if self.context.env.bool("HERMES_SAFE_MODE") == Some(true) {
+            self.output.line("HERMES_SAFE_MODE is set: no plugin is loaded.");
+            return Ok(());
+        }
         if found.is_empty() {
             self.output.line("No plugins are installed.");
             self.output.line("Install one: hermes plugins install owner/repo");

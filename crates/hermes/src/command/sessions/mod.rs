@@ -170,7 +170,17 @@ fn prune(
         SessionCriteria { states: CoveredStates::Ended, archived, ..filters::criteria(&filters, zone)? };
     let doomed = store.find_sessions(criteria.clone()).wait()?;
     if doomed.is_empty() {
-        output.line("No ended sessions match.");
+        // Scripts read this line where only an age is given.
+        let days = filters.older_than.as_deref().filter(|age| age.parse::<u32>().is_ok());
+        let age_only = SessionFilterArguments {
+            older_than: filters.older_than.clone(),
+            source: filters.source.clone(),
+            ..SessionFilterArguments::default()
+        };
+        output.line(&match days.filter(|_| filters == age_only) {
+            Some(days) => format!("No ended sessions older than {days} days."),
+            None => "No ended sessions match.".to_owned(),
+        });
         return Ok(());
     }
     if !step.go_on("delete", "Delete", store, &doomed, output)? {
@@ -180,7 +190,7 @@ fn prune(
     for id in &pruned {
         remove_logs(context, id);
     }
-    output.line(&format!("Pruned {}.", counted(pruned.len())));
+    output.line(&format!("Pruned {} sessions.", pruned.len()));
     Ok(())
 }
 

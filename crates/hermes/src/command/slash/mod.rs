@@ -5,6 +5,7 @@
 
 mod agents;
 mod debug;
+mod fast;
 mod insights;
 mod model;
 mod personality;
@@ -135,6 +136,7 @@ pub(crate) async fn run(command: ProgramCommand, input: CommandInput<'_>) -> Com
         ProgramCommand::Platforms => platforms::run(&input.context, &input.config),
         ProgramCommand::Reload => reload::run(&input.context),
         ProgramCommand::ReloadSkills => reload_skills::run(&input.context, &input.config, input.surface),
+        ProgramCommand::Fast => fast::run(arguments, &input.context, &input.config),
         ProgramCommand::Debug => debug::run(&input.context).await,
         ProgramCommand::Version => CommandReply::text(cli::version()),
     }
