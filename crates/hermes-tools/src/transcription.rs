@@ -110,11 +110,13 @@ impl Transcriber {
         }
         let settings = &self.settings;
         if let Some(template) = &settings.command {
-            let fill = |text: String, name: &str, value: &str| text.replace(name, &quoted(value));
-            let command = fill(template.clone(), "{input_path}", &input.to_string_lossy());
-            let command = fill(command, "{output_dir}", &output.path.to_string_lossy());
-            let command = fill(command, "{language}", &settings.language);
-            let command = fill(command, "{model}", &settings.local_model);
+            let values = [
+                ("{input_path}", input.to_string_lossy()),
+                ("{output_dir}", output.path.to_string_lossy()),
+                ("{language}", settings.language.as_str().into()),
+                ("{model}", settings.local_model.as_str().into()),
+            ];
+            let command = filled(template, &values);
             self.run("sh", vec!["-c".into(), command.into()], &output.path, COMMAND_TIMEOUT, cancel).await?;
         } else {
             let whisper = self.whisper().ok_or_else(|| {
@@ -213,6 +215,22 @@ fn form(boundary: &str, fields: &[(&str, &str)], name: &str, bytes: &[u8]) -> Ve
     form.extend(bytes);
     form.extend(format!("\r\n--{boundary}--\r\n").bytes());
     form
+}
+
+/// Fills in the values of a command, quoted for a shell. A value is never searched for further names.
+fn filled(template: &str, values: &[(&str, std::borrow::Cow<'_, str>)]) -> String {
+    let mut command = String::with_capacity(template.len());
+    let mut rest = template;
+    loop {
+        let next = values.iter().filter_map(|(name, value)| Some((rest.find(name)?, *name, value))).min();
+        let Some((at, name, value)) = next else { break };
+        let (before, after) = rest.split_at(at);
+        command.push_str(before);
+        command.push_str(&quoted(value));
+        rest = after.strip_prefix(name).unwrap_or_default();
+    }
+    command.push_str(rest);
+    command
 }
 
 fn quoted(value: &str) -> String {

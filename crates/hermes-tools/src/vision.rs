@@ -88,7 +88,7 @@ impl PictureReader {
                 ContentPart::Text(prompt),
                 ContentPart::Image { url: data_url(&picture) },
             ]))],
-            tools: Arc::default(),
+            tools: Arc::new([]),
             max_tokens: Some(MOST_TOKENS),
             temperature: Some(TEMPERATURE),
             effort: None,

@@ -110,7 +110,10 @@ async fn services_speak_into_voice_messages() {
     );
     let said = openai.speak("Hello there").await;
     let path = said["file_path"].as_str().unwrap();
-    assert!(path.contains(".ogg") && path.contains("/audio/tts_"), "{said}");
+    assert!(
+        Path::new(path).extension().is_some_and(|suffix| suffix == "ogg") && path.contains("/audio/tts_"),
+        "{said}"
+    );
     assert_eq!(said["media_tag"], format!("[[audio_as_voice]]\nMEDIA:{path}"));
     assert_eq!((&said["provider"], &said["voice_compatible"]), (&json!("openai"), &json!(true)));
     assert_eq!(std::fs::read_to_string(path).unwrap(), "sound of Hello there");
@@ -154,7 +157,8 @@ async fn programs_of_this_machine_speak() {
     assert!(SpeechTool::is_usable(&fixture.speaker()));
     let said = fixture.speak("--help me; $(id)").await;
     let path = said["file_path"].as_str().unwrap().to_owned();
-    assert_eq!((path.contains(".wav"), &said["voice_compatible"]), (true, &json!(false)), "{said}");
+    let is_wav = Path::new(&path).extension().is_some_and(|suffix| suffix == "wav");
+    assert_eq!((is_wav, &said["voice_compatible"]), (true, &json!(false)), "{said}");
     assert_eq!(said["media_tag"], format!("MEDIA:{path}"));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("-w|{path}|-v|de|--|--help me; $(id)|"));
     // With ffmpeg it becomes a voice message.
