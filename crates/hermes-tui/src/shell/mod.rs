@@ -202,6 +202,9 @@ impl ScreenShell {
     fn paint(&mut self) -> io::Result<()> {
         let now = self.ports.clock.monotonic();
         if !TerminalGuard::is_held() && !self.is_closed {
+            if TerminalGuard::has_just_panicked() {
+                return Ok(());
+            }
             TerminalGuard::resume()?;
             self.painter.invalidate();
         }

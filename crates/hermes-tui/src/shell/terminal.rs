@@ -24,6 +24,8 @@ const QUESTIONS: &str = "\u{1b}]11;?\u{7}\u{1b}[>c\u{1b}[c";
 const ANSWER_LIMIT: Duration = Duration::from_millis(150);
 
 static IS_TAKEN_OVER: AtomicBool = AtomicBool::new(false);
+/// Set when a panic gave the terminal back, until the screen has noticed it.
+static HAS_PANICKED: AtomicBool = AtomicBool::new(false);
 static PANIC_HOOK: Once = Once::new();
 
 /// Puts the terminal back as it was. Safe to call at any time and more than once, as before the program exits on a signal.
@@ -46,6 +48,7 @@ impl TerminalGuard {
             std::panic::set_hook(Box::new(move |info| {
                 // A panic in a task is caught and logged; one on the thread that owns the process ends it.
                 if std::thread::current().name() == Some("main") {
+                    HAS_PANICKED.store(true, Ordering::SeqCst);
                     restore_terminal();
                 }
                 before(info);
@@ -60,6 +63,12 @@ impl TerminalGuard {
     /// Tells whether the screen has the terminal. It has not after a panic that something else caught.
     pub(super) fn is_held() -> bool {
         IS_TAKEN_OVER.load(Ordering::SeqCst)
+    }
+
+    /// Tells once that a panic gave the terminal back. The program may be ending: what is drawn now would stand below its
+    /// last message.
+    pub(super) fn has_just_panicked() -> bool {
+        HAS_PANICKED.swap(false, Ordering::SeqCst)
     }
 
     /// Takes the terminal over again after it was given to another program.
