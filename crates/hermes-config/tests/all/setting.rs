@@ -273,7 +273,7 @@ fn a_key_or_variable_this_release_does_not_act_on_is_told() {
     for (key, value, told) in [
         ("voice.record_key", "ctrl+b", true),
         ("browser.headed", "true", true),
-        ("BROWSERBASE_API_KEY", "bb-x", true),
+        ("BROWSERBASE_PROJECT_ID", "p-x", true),
         ("agent.max_turns", "5", false),
         ("session_reset.by_platform.telegram.mode", "idle", false),
         ("OPENROUTER_API_KEY", "sk-or-x", false),

@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use painter::{Painter, ResizeBehavior};
 pub use terminal::restore_terminal;
 
-use self::terminal::{TerminalAnswer, TerminalGuard};
+use self::terminal::{FrameGuard, TerminalAnswer, TerminalGuard};
 use crate::completion::CompletionSource;
 use crate::dialog::DialogId;
 use crate::editor::InputHistory;
@@ -177,6 +177,7 @@ impl ScreenShell {
                 }
                 NextInput::Request(None) => break,
                 NextInput::Request(Some(request)) => {
+                    TerminalGuard::forget_panic();
                     self.request(request).await?;
                     // What is already there is painted together.
                     while let Ok(request) = self.requests.try_recv() {
@@ -201,8 +202,9 @@ impl ScreenShell {
 
     fn paint(&mut self) -> io::Result<()> {
         let now = self.ports.clock.monotonic();
+        let _drawing = FrameGuard::acquire();
         if !TerminalGuard::is_held() && !self.is_closed {
-            if TerminalGuard::has_just_panicked() {
+            if TerminalGuard::has_panicked() {
                 return Ok(());
             }
             TerminalGuard::resume()?;

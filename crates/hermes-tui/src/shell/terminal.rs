@@ -2,9 +2,10 @@
 //!
 //! Invariant: the terminal is as it was when the guard is dropped, when the program panics, and after `restore_terminal`.
 
+use std::cell::Cell;
 use std::io::{self, Write as _};
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
@@ -24,13 +25,40 @@ const QUESTIONS: &str = "\u{1b}]11;?\u{7}\u{1b}[>c\u{1b}[c";
 const ANSWER_LIMIT: Duration = Duration::from_millis(150);
 
 static IS_TAKEN_OVER: AtomicBool = AtomicBool::new(false);
-/// Set when a panic gave the terminal back, until the screen has noticed it.
+/// Held while a frame is drawn: the terminal is not given back in the middle of one.
+static DRAWING: Mutex<()> = Mutex::new(());
+/// Set when a panic gave the terminal back, until the program asks for something again.
 static HAS_PANICKED: AtomicBool = AtomicBool::new(false);
 static PANIC_HOOK: Once = Once::new();
+
+thread_local! {
+    static DRAWS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The right to draw a frame.
+pub(super) struct FrameGuard {
+    _drawing: MutexGuard<'static, ()>,
+}
+
+impl FrameGuard {
+    pub(super) fn acquire() -> Self {
+        let drawing = DRAWING.lock().unwrap_or_else(PoisonError::into_inner);
+        DRAWS.set(true);
+        Self { _drawing: drawing }
+    }
+}
+
+impl Drop for FrameGuard {
+    fn drop(&mut self) {
+        DRAWS.set(false);
+    }
+}
 
 /// Puts the terminal back as it was. Safe to call at any time and more than once, as before the program exits on a signal.
 pub fn restore_terminal() {
     if IS_TAKEN_OVER.swap(false, Ordering::SeqCst) {
+        // A thread that panicked while it drew must not wait for itself.
+        let _drawn = (!DRAWS.get()).then(|| DRAWING.lock().unwrap_or_else(PoisonError::into_inner));
         // A terminal that is gone needs nothing.
         let _ = write_out(GIVE_BACK);
         let _ = disable_raw_mode();
@@ -65,10 +93,15 @@ impl TerminalGuard {
         IS_TAKEN_OVER.load(Ordering::SeqCst)
     }
 
-    /// Tells once that a panic gave the terminal back. The program may be ending: what is drawn now would stand below its
-    /// last message.
-    pub(super) fn has_just_panicked() -> bool {
-        HAS_PANICKED.swap(false, Ordering::SeqCst)
+    /// Tells whether a panic gave the terminal back, and nothing shows that the program goes on. What is drawn then would
+    /// stand below its last message.
+    pub(super) fn has_panicked() -> bool {
+        HAS_PANICKED.load(Ordering::SeqCst)
+    }
+
+    /// Records that the program goes on after a panic.
+    pub(super) fn forget_panic() {
+        HAS_PANICKED.store(false, Ordering::SeqCst);
     }
 
     /// Takes the terminal over again after it was given to another program.

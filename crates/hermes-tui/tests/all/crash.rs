@@ -51,6 +51,6 @@ fn a_panic_gives_the_terminal_back() {
     let (_, after) = seen.rsplit_once("\u{1b}[?2004h").unwrap();
     let place = |sequence: &str| after.rfind(sequence).unwrap_or_else(|| panic!("{sequence:?} in {after:?}"));
     for sequence in ["\u{1b}[?25h", "\u{1b}[?7h", "\u{1b}[?2004l"] {
-        assert!(place(sequence) < place("as you wish"), "the message is on a terminal that was given back");
+        assert!(place(sequence) < place("as you wish"), "{sequence:?} comes before the message: {after:?}");
     }
 }
