@@ -1,25 +1,21 @@
 //! `hermes model`: shows the active model and selects another.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use hermes_config::{Config, ProgramSurface, set};
-use hermes_model::credential::CredentialContext;
-use hermes_model::discovery::{ListFreshness, ModelDiscovery};
+use hermes_model::discovery::ListFreshness;
 use hermes_model::provider::switch::{self, SwitchError, SwitchNote};
 use hermes_model::provider::{
     ModelTarget, ProviderChoice, ProviderInputs, ResolveError, ResolvedModel, name, resolve,
 };
-use hermes_net::HttpClient;
-use hermes_task::SystemClock;
-use hermes_types::{Cancel, Clock};
+use hermes_types::Cancel;
 
 use super::chat;
 use crate::cli::{LoginArguments, ModelArguments, SignInArguments};
 use crate::context::ProgramContext;
 use crate::output::{Confirmation, Console};
-use crate::wiring::{self, model_lists};
+use crate::wiring::model_lists;
 
 pub(crate) fn run(
     arguments: &ModelArguments,
@@ -151,12 +147,8 @@ fn choose(text: &str, context: &ProgramContext, config: Config, lines: &mut Vec<
 
 /// Asks the endpoint whether it knows the model, for at most five seconds.
 fn validate(target: &mut ModelTarget, context: &ProgramContext) -> Result<Option<SwitchNote>> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
-    let net = HttpClient::new(wiring::net_config(&context.env, &clock))?;
-    let means = CredentialContext::new(net, clock, &context.home, context.env.clone());
-    let lookup = ModelDiscovery::new(means, context.home.clone());
-    Ok(runtime.block_on(switch::validate(&lookup, target, &Cancel::new())))
+    let (lookup, _) = model_lists::discovery(context)?;
+    Ok(model_lists::runtime()?.block_on(switch::validate(&lookup, target, &Cancel::new())))
 }
 
 fn show(context: &ProgramContext, config: Config, lines: &mut Vec<String>) {

@@ -1,20 +1,14 @@
 //! The models to choose from: those of the provider in use as it lists them, and the known ones of other usable providers.
 
-use std::sync::Arc;
-
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use hermes_config::provider::registry::{ProviderKind, REGISTRY};
 use hermes_config::{Config, ProgramSurface};
-use hermes_model::credential::CredentialContext;
-use hermes_model::discovery::{ListFreshness, ModelDiscovery};
+use hermes_model::discovery::ListFreshness;
 use hermes_model::provider::{ModelTarget, ProviderChoice, ProviderInputs, ResolvedModel, resolve};
-use hermes_net::HttpClient;
-use hermes_task::SystemClock;
 use hermes_tui::{PickerItem, PickerSpec};
-use hermes_types::{Cancel, Clock};
 
 use crate::context::ProgramContext;
-use crate::wiring;
+use crate::wiring::model_lists;
 
 /// A model that can be chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,13 +63,7 @@ pub(crate) fn offered(context: &ProgramContext, config: Config) -> Vec<OfferedMo
 
 /// Asks the endpoint for its models.
 fn listed(target: &ModelTarget, context: &ProgramContext) -> Result<Vec<String>> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
-    let net = HttpClient::new(wiring::net_config(&context.env, &clock))?;
-    let credentials = CredentialContext::new(net, clock, &context.home, context.env.clone());
-    let discovery = ModelDiscovery::new(credentials.clone(), context.home.clone());
-    let (endpoint, cancel) = (target.endpoint(&credentials), Cancel::new());
-    let models = runtime.block_on(discovery.models(&endpoint, ListFreshness::Recent, &cancel))?;
+    let models = model_lists::list_models(target, context, ListFreshness::Recent)?;
     Ok(models.into_iter().map(|model| model.id).collect())
 }
 

@@ -7,6 +7,7 @@ use hermes_config::provider::registry::{ProviderKind, REGISTRY};
 use hermes_config::{Config, ProgramSurface, canonical_provider};
 use hermes_model::discovery::ListFreshness;
 use hermes_model::provider::{Provider, ProviderChoice, ProviderInputs, ResolvedModel, resolve};
+use hermes_types::Secret;
 
 use super::SetupWizard;
 use crate::cli::LoginArguments;
@@ -36,8 +37,8 @@ pub(super) fn ask(wizard: &mut SetupWizard<'_>) -> Result<()> {
     let Some(provider) = choose_provider(wizard)? else { return Ok(()) };
     if provider.kind == ProviderKind::OAuth || provider.kind == ProviderKind::Copilot {
         sign_in(wizard, provider)?;
-    } else {
-        ask_key(wizard, provider)?;
+    } else if let Some(key) = ask_key(wizard, provider)? {
+        find_endpoint(wizard, provider, &key)?;
     }
     wizard.set_text("model.provider", provider.id);
     let base_url = ask_address(wizard, provider)?;
@@ -106,10 +107,11 @@ fn sign_in(wizard: &SetupWizard<'_>, provider: &Provider) -> Result<()> {
     Ok(())
 }
 
-fn ask_key(wizard: &mut SetupWizard<'_>, provider: &Provider) -> Result<()> {
+/// Asks for the key of a provider. Returns a new one.
+fn ask_key(wizard: &mut SetupWizard<'_>, provider: &Provider) -> Result<Option<Secret>> {
     // The key of a provider is stored under its most specific name.
     let name = provider.keys.iter().find(|name| name.ends_with("_API_KEY")).or(provider.keys.first());
-    let Some(name) = name.copied() else { return Ok(()) };
+    let Some(name) = name.copied() else { return Ok(None) };
     let key = match &wizard.arguments.api_key {
         Some(key) if key == "-" => Some(read_key()?),
         Some(key) => Some(key.trim().to_owned()),
@@ -124,8 +126,31 @@ fn ask_key(wizard: &mut SetupWizard<'_>, provider: &Provider) -> Result<()> {
             Some(wizard.secret(&format!("Key of {}{hint}: ", provider.label))?)
         }
     };
-    if let Some(key) = key.filter(|key| !key.is_empty()) {
-        wizard.set_variable(name, &key)?;
+    let Some(key) = key.filter(|key| !key.is_empty()) else { return Ok(None) };
+    wizard.set_variable(name, &key)?;
+    Ok(Some(Secret::new(key)))
+}
+
+/// Finds the endpoint of Z.AI that a new key belongs to: its plans have similar keys and different endpoints. Asks the network, so
+/// only a setup with questions does it, and not where an address is chosen already.
+fn find_endpoint(wizard: &mut SetupWizard<'_>, provider: &Provider, key: &Secret) -> Result<()> {
+    let is_chosen =
+        wizard.arguments.base_url.is_some() || wizard.context.env.is_set(provider.base_variable);
+    if provider.id != "zai" || !wizard.asks() || is_chosen {
+        return Ok(());
+    }
+    wizard.output.line("  Looking for the endpoint of this key …");
+    match model_lists::find_zai_endpoint(key, &wizard.context)? {
+        Some(endpoint) => {
+            wizard.output.line(&format!("  {} accepts the key.", endpoint.base_url));
+            if endpoint.base_url != provider.base_url {
+                wizard.set_variable(provider.base_variable, &endpoint.base_url)?;
+            }
+        }
+        None => wizard.output.line(&format!(
+            "  No endpoint of {} accepted the key. It is stored, for {}.",
+            provider.label, provider.base_url
+        )),
     }
     Ok(())
 }
