@@ -41,6 +41,7 @@ mod snapshot;
 mod spawner;
 mod ssh;
 mod stream;
+mod terminal_settings;
 mod variable_blocklist;
 mod variables;
 mod watchdog;
@@ -83,5 +84,6 @@ pub use singularity::{
     scratch_folder,
 };
 pub use ssh::{SshEnvironment, SshHost, SshOptions};
+pub use terminal_settings::TerminalSettings;
 pub use variables::Variables;
-pub use watchdog::remove_on_exit;
+pub use watchdog::{keep_terminal_if_killed, remove_on_exit, restore_terminal_if_killed};

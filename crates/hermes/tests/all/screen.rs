@@ -405,6 +405,25 @@ fn a_signal_gives_the_terminal_back() {
 }
 
 #[test]
+fn a_kill_gives_the_terminal_back() {
+    let mut terminal = EmulatedTerminal::open(STREAM, &json!({}));
+    terminal.until_ready();
+    terminal.say("begin");
+    terminal.server.wait_until_at_blocking("middle", 1);
+    assert!(terminal.parser.screen().bracketed_paste());
+    kill_process(Pid::from_child(&terminal.child), Signal::KILL).unwrap();
+    terminal.end();
+    for _ in 0..MOST_LOOKS {
+        terminal.look();
+        if !terminal.parser.screen().bracketed_paste() {
+            break;
+        }
+        std::thread::sleep(LOOK);
+    }
+    terminal.assert_restored();
+}
+
+#[test]
 fn commands_of_the_screen_change_it() {
     let mut terminal = EmulatedTerminal::open(TALK, &json!({}));
     terminal.until_ready();
