@@ -19,7 +19,7 @@ use crate::group::ProcessGroup;
 use crate::mark::ProcessMark;
 use crate::procfs::own_cgroup;
 use crate::run_record;
-use crate::terminal_settings::TerminalSettings;
+use crate::tty_settings::TtySettings;
 
 const SCRIPT: &str = include_str!("watchdog.sh");
 
@@ -82,7 +82,7 @@ pub(crate) fn remove_after_us(beginning: &Path) {
 
 /// Has the watchdog restore the terminal if Hermes is killed: to the settings `before`, as long as it has those from `during`,
 /// with a sequence that undoes what was written to it.
-pub fn restore_terminal_if_killed(before: &TerminalSettings, during: &TerminalSettings, sequence: &str) {
+pub fn restore_terminal_if_killed(before: &TtySettings, during: &TtySettings, sequence: &str) {
     send_line(&format!("t {} {} {} {sequence}", before.device, before.values, during.values));
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context as _, Result};
 use hermes_config::settings::DisplaySettings;
 use hermes_config::{Config, Env};
-use hermes_exec::{TerminalSettings, keep_terminal_if_killed, restore_terminal_if_killed};
+use hermes_exec::{TtySettings, keep_terminal_if_killed, restore_terminal_if_killed};
 use hermes_gateway::slash::{self, CommandSurface};
 use hermes_task::SystemClock;
 use hermes_tui::{
@@ -98,22 +98,22 @@ pub(super) fn open(
 #[derive(Default)]
 struct WatchdogBackup {
     /// The settings before the screen changed them.
-    before: Mutex<Option<TerminalSettings>>,
+    before: Mutex<Option<TtySettings>>,
 }
 
 impl WatchdogBackup {
-    fn before(&self) -> MutexGuard<'_, Option<TerminalSettings>> {
+    fn before(&self) -> MutexGuard<'_, Option<TtySettings>> {
         self.before.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl TerminalBackup for WatchdogBackup {
     fn before_take_over(&self) {
-        *self.before() = TerminalSettings::read();
+        *self.before() = TtySettings::read();
     }
 
     fn taken_over(&self, sequence: &str) {
-        if let (Some(before), Some(during)) = (&*self.before(), TerminalSettings::read()) {
+        if let (Some(before), Some(during)) = (&*self.before(), TtySettings::read()) {
             restore_terminal_if_killed(before, &during, sequence);
         }
     }

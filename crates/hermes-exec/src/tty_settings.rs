@@ -2,13 +2,13 @@
 
 /// The settings of the terminal that is the standard input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TerminalSettings {
+pub struct TtySettings {
     /// The path of the terminal, without spaces.
     pub(crate) device: String,
     pub(crate) values: String,
 }
 
-impl TerminalSettings {
+impl TtySettings {
     /// Reads the settings. Returns nothing when the standard input is no terminal with a name.
     pub fn read() -> Option<Self> {
         let device = std::fs::read_link("/proc/self/fd/0").ok()?.into_os_string().into_string().ok()?;
