@@ -118,9 +118,8 @@ async fn a_stopped_goal_is_paused_and_a_message_comes_first() {
 #[tokio::test]
 async fn a_goal_outlives_the_process() {
     for orderly in [false, true] {
-        let stuck = TestModel::new(|_, request| match is_check(request) {
-            true => ModelStep::Stuck,
-            false => ModelStep::Say("the first step".to_owned()),
+        let stuck = TestModel::new(|_, request| {
+            if is_check(request) { ModelStep::Stuck } else { ModelStep::Say("the first step".to_owned()) }
         });
         let bench = GatewayFixture::with(stuck).await;
         bench.channel.write("ann", "/goal count the stars");
