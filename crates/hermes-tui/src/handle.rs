@@ -10,6 +10,7 @@ use std::time::Duration;
 use hermes_types::{BoxFuture, Cancel, Clock, Frontend, TurnEvent, UserAnswer, UserQuestion};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::banner::Banner;
 use crate::completion::{CommandItem, CompletionSource};
 use crate::dialog::{DialogId, PickerSpec, SUDO};
 use crate::editor::{FoldLimits, InputHistory};
@@ -171,6 +172,11 @@ pub struct ScreenHandle {
 }
 
 impl ScreenHandle {
+    /// Shows the banner above the input.
+    pub fn print_banner(&self, banner: Banner) {
+        self.send(ScreenInput::Banner(Box::new(banner)));
+    }
+
     /// Shows plain text above the input.
     pub fn print(&self, text: impl Into<String>) {
         self.send(ScreenInput::Print(text.into()));

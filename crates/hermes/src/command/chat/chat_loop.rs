@@ -16,6 +16,7 @@ use hermes_types::{Cancel, Frontend as _, UserAnswer, UserQuestion};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::background::{BackgroundPrompts, BackgroundReport};
+use super::banner;
 use super::drive::{DrivenTurn, TypedLinePolicy, drive};
 use super::frontend::{ChatFrontend, ChatView, RunningWork};
 use super::goal::{self, DueGoalWork};
@@ -28,7 +29,7 @@ use super::signals::{ChatSignal, ChatSignals};
 use super::slash::{self, CommandEffect};
 use super::terminal::{DisplayMode, QuestionTimeouts, TerminalFrontend, display_settings};
 use super::{screen, skins, summary};
-use crate::cli::{self, ChatArguments};
+use crate::cli::ChatArguments;
 use crate::context::ProgramContext;
 use crate::output::Console;
 use crate::wiring::{AgentRuntime, working_folder};
@@ -161,16 +162,15 @@ impl ChatLoop<'_> {
     async fn greet(&mut self, recap: bool) -> Result<()> {
         let agent = &self.runtime.agent;
         let skin = skins::load(&self.terminal.display().skin, &self.context.home);
-        let version = cli::version();
-        let named = match skin.agent_name.as_str() {
-            "" => version,
-            name => version.replacen("Hermes Agent", name, 1),
-        };
-        self.output.line(&format!(
-            "{named} · {} · {} tools · /help for commands",
-            agent.models().name,
-            agent.tools().len()
-        ));
+        match self.terminal.screen() {
+            Some(screen) => screen.print_banner(banner::describe(self, &skin)),
+            None => self.output.line(&format!(
+                "{} · {} · {} tools · /help for commands",
+                banner::title(&skin),
+                agent.models().name,
+                agent.tools().len()
+            )),
+        }
         if !skin.welcome.is_empty() {
             self.output.line(&skin.welcome);
         }

@@ -1,6 +1,7 @@
 //! `hermes chat`: a single question and its answer, or an interactive chat.
 
 mod background;
+mod banner;
 mod chat_loop;
 mod completion;
 mod drive;
