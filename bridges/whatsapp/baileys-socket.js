@@ -41,17 +41,22 @@ export async function connect(options) {
   );
   if (session.creds.me && !session.creds.account) session.creds.me = undefined; // a code that nobody entered
   const groups = new GroupCache();
+  const { INITIAL_BOOTSTRAP, PUSH_NAME, NON_BLOCKING_DATA } = proto.HistorySync.HistorySyncType;
+  const wantedSync = [INITIAL_BOOTSTRAP, PUSH_NAME, NON_BLOCKING_DATA];
   const logger = libraryLogger(options.debug);
   // WhatsApp refuses clients older than it likes; then the version it serves to browsers is asked for, and only then.
   const fresh = options.freshVersion ? await fetchLatestWaWebVersion({ signal: AbortSignal.timeout(10_000) }) : undefined;
   const socket = makeSocket({
     auth: { creds: session.creds, keys: session.keys },
     ...(fresh?.isLatest ? { version: fresh.version } : {}),
+    ...(options.url ? { waWebSocketUrl: options.url } : {}), // for tests
     logger,
     browser: Browsers.appropriate('Chrome'),
     markOnlineOnConnect: false, // the phone keeps its notifications
     syncFullHistory: false,
-    shouldSyncHistoryMessage: () => false, // old conversations are not messages to the agent
+    // Old conversations are not messages to the agent. What is left has the first pairs of numbers and LIDs, without which
+    // the library loses sessions.
+    shouldSyncHistoryMessage: ({ syncType }) => wantedSync.includes(syncType),
     generateHighQualityLinkPreview: false,
     cachedGroupMetadata: async (id) => groups.get(id),
     getMessage: async (key) => {

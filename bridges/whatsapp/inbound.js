@@ -161,8 +161,9 @@ export function translate(raw, self) {
   if (!found) return undefined;
   const group = isGroup(chatId);
   const own = [self?.id, self?.lid].map(withoutDevice).filter(Boolean);
-  const fromMe = Boolean(raw.key.fromMe);
   const author = group ? raw.key.participant || raw.participant : chatId;
+  // In the chat with oneself WhatsApp does not always mark the sender.
+  const fromMe = Boolean(raw.key.fromMe) || own.includes(withoutDevice(author));
   const senderId = fromMe ? (own[0] ?? withoutDevice(author)) : withoutDevice(author);
   const senderAltId = fromMe ? own[1] : withoutDevice(group ? raw.key.participantAlt : raw.key.remoteJidAlt);
   const context = found.context;

@@ -18,8 +18,8 @@ export function note(text) {
 
 // Returns the bounded message of an error, without its data: errors of the library carry keys and message texts.
 export function reason(error) {
-  const text = error instanceof Error ? error.message : typeof error === 'string' ? error : 'unknown error';
-  return text.replace(/\s+/g, ' ').slice(0, MOST_DETAIL);
+  const text = typeof error === 'string' ? error : error?.message || 'unknown error';
+  return String(text).replace(/\s+/g, ' ').slice(0, MOST_DETAIL);
 }
 
 // Replaces the console of all modules by one that writes nothing.
