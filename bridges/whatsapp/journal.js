@@ -142,17 +142,18 @@ export class Journal {
   #remember(key, snippet) {
     this.#seen.delete(key);
     this.#seen.set(key, cut(snippet));
-    trim(this.#seen, MOST_SEEN);
+    trim(this.#seen, MOST_SEEN + this.size);
   }
 
   #append(record) {
+    // After a failure there are things in memory only. They are written before the record, because it may undo one of them.
+    if (this.failing && this.#compact()) this.failing = false;
     const line = `${this.#torn ? '\n' : ''}${JSON.stringify(record)}\n`;
     try {
       fs.writeFileSync(this.#handle, line);
       fs.fdatasyncSync(this.#handle);
       this.#bytes += Buffer.byteLength(line);
       this.#torn = false;
-      this.failing = false;
       return true;
     } catch (error) {
       // Part of the line may be in the file: the next record begins on a line of its own.
@@ -221,7 +222,7 @@ export class Journal {
     }
   }
 
-  // Rewrites the file from memory.
+  // Rewrites the file from memory. Returns false where the disk refuses; the old file still holds what it held.
   #compact() {
     const records = [{ t: 'head', epoch: this.#epoch, next: this.#next }];
     for (const [k, s] of this.#seen) records.push({ t: 'seen', k, s });
@@ -236,17 +237,21 @@ export class Journal {
       records.push({ t: 'msg', k: key, s: this.#seen.get(key), id, m: message });
     }
     const data = records.map((record) => `${JSON.stringify(record)}\n`).join('');
+    let written = true;
     try {
       replaceFile(this.#file, data);
     } catch (error) {
-      // The old file still holds everything.
-      this.#onError(error);
-      if (this.#handle !== undefined) return;
+      if (!this.failing) this.#onError(error);
+      if (this.#handle !== undefined) return false;
+      written = false;
+      this.failing = true;
     }
     this.close();
     this.#handle = fs.openSync(this.#file, 'a', 0o600);
     this.#bytes = fs.fstatSync(this.#handle).size;
-    this.#torn = false;
+    // A file that could not be rewritten may end in the middle of a line.
+    this.#torn = !written;
+    return written;
   }
 }
 

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { ANN, GROUP, ME, MY_LID, Service, text } from './service.js';
 import { Run } from './run.js';
 
+const hasPrlimit = spawnSync('prlimit', ['--version']).status === 0;
 const STRANGER = '4917099999999@s.whatsapp.net';
 
 describe('received messages', { timeout: 60_000 }, () => {
@@ -197,6 +199,38 @@ describe('received messages', { timeout: 60_000 }, () => {
       ['kept'],
     );
   });
+
+  it(
+    'keeps messages while the disk is full, and writes them when it is not',
+    { skip: hasPrlimit ? false : 'no prlimit here' },
+    async () => {
+      let run = await start();
+      const limit = (bytes) => execFileSync('prlimit', ['--pid', String(run.child.pid), `--fsize=${bytes}`]);
+      service.deliver(text('before', { id: 'BEFORE' }));
+      const [before] = await run.waiting();
+      const file = path.join(run.home, 'bridge-queue.jsonl');
+      limit(`${fs.statSync(file).size + 100}:unlimited`);
+      service.deliver(text('during', { id: 'DURING' }));
+      assert.deepEqual(
+        (await run.waiting(2)).map(({ body }) => body),
+        ['before', 'during'],
+      );
+      assert.equal((await run.get('/health')).body.diskFailing, true);
+      assert.equal((await run.post('/ack', { ids: [before.ackId] })).status, 500);
+      assert.equal((await run.get('/health')).body.queueLength, 2);
+      limit('unlimited:unlimited');
+      assert.equal((await run.post('/ack', { ids: [before.ackId] })).status, 200);
+      assert.equal((await run.get('/health')).body.diskFailing, false);
+      service.deliver(text('after', { id: 'AFTER' }));
+      await run.waiting(2);
+      await run.kill();
+      run = await start({ home: run.home });
+      assert.deepEqual(
+        (await run.waiting(2)).map(({ body }) => body),
+        ['during', 'after'],
+      );
+    },
+  );
 
   it('waits for a message when it is asked to', async () => {
     const run = await start();
