@@ -19,6 +19,7 @@ export class Inbox {
   #groupNames = new Map();
   #waiting = new Set(); // resolvers of requests that wait for a message
   #resumed = false;
+  #unresumed; // chats with messages that an earlier run left pending
   #stopping = false;
 
   constructor({ journal, policy, link, module, options }) {
@@ -27,6 +28,7 @@ export class Inbox {
     this.#link = link;
     this.#module = module;
     this.#options = options;
+    this.#unresumed = new Set(journal.pending().map(({ key }) => key.split('|')[0]));
   }
 
   receive(messages) {
@@ -43,6 +45,7 @@ export class Inbox {
   resume() {
     if (this.#resumed) return;
     this.#resumed = true;
+    this.#unresumed.clear();
     for (const { key, snippet, frozen, message } of this.#journal.pending()) {
       let raw;
       try {
@@ -88,13 +91,14 @@ export class Inbox {
     if (this.#journal.knows(key)) return;
     const { message, media, snippet } = found;
     const named = !message.isGroup || this.#groupNames.has(message.chatId);
-    if (!media && named && !this.#chains.has(message.chatId)) {
+    const waits = this.#unresumed.has(message.chatId);
+    if (!media && named && !waits && !this.#chains.has(message.chatId)) {
       if (message.isGroup) message.chatName = this.#groupNames.get(message.chatId);
       this.#handOut(key, snippet, message);
       return;
     }
     this.#journal.addPending(key, snippet, this.#freeze(raw), message);
-    this.#complete(raw, key);
+    if (!waits) this.#complete(raw, key);
   }
 
   #freeze(raw) {

@@ -282,6 +282,31 @@ describe('received messages', { timeout: 60_000 }, () => {
     assert.equal(fs.statSync(path.join(run.home, 'bridge-queue.jsonl')).mode & 0o777, 0o600);
   });
 
+  it('keeps the order of a chat when new messages arrive before the old ones are complete', async () => {
+    let run = await start();
+    service.files.set('PIC', 'hold');
+    service.deliver(text('', { id: 'PIC', content: { imageMessage: { mimetype: 'image/png' } } }));
+    await service.until(() => service.undelivered === 0);
+    await run.kill();
+    service.files.set('PIC', Buffer.from('bytes'));
+    service.open = false;
+    run = new Run(service, { home: run.home });
+    runs.push(run);
+    run.port = (await run.line('listening')).port;
+    service.deliver(text('newer', { id: 'TXT' }));
+    service.deliver(text('of another chat', { id: 'OTHER', from: STRANGER }));
+    await service.until(() => service.undelivered === 0);
+    assert.deepEqual(
+      (await run.get('/messages?ack=1')).body.map(({ body }) => body),
+      ['of another chat'],
+    );
+    service.emit({ type: 'open', self: { id: ME } });
+    assert.deepEqual(
+      (await run.waiting(3)).map(({ messageId }) => messageId),
+      ['OTHER', 'PIC', 'TXT'],
+    );
+  });
+
   it('names kinds of files, and keeps the text when a file cannot be had', async () => {
     const run = await start({ args: ['--max-media-mb', '1'] });
     service.files.set('VOICE', Buffer.from('opus'));
