@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::screen::{
     BarVisibility, BusyInputMode, Operation, ScreenInput, ScreenSetup, ScreenState, TimeLabels,
 };
-use crate::shell::{ExternalEditor, ImageSource, OpenTerminal, ScreenShell, ShellPorts};
+use crate::shell::{ExternalEditor, ImageSource, OpenTerminal, ScreenShell, ShellPorts, TerminalBackup};
 use crate::status::StatusFields;
 use crate::theme::{Background, Theme};
 use crate::transcript::TranscriptOptions;
@@ -74,6 +74,7 @@ pub struct ScreenOptions {
     pub completion: Option<Arc<dyn CompletionSource>>,
     pub editor: Option<Arc<dyn ExternalEditor>>,
     pub images: Option<Arc<dyn ImageSource>>,
+    pub backup: Option<Arc<dyn TerminalBackup>>,
     /// Ends the screen.
     pub cancel: Cancel,
 }
@@ -102,7 +103,8 @@ pub struct Screen;
 impl Screen {
     /// Takes the terminal over and starts the screen. Standard input and output must be a terminal.
     pub fn open(options: ScreenOptions) -> Result<(ScreenHandle, Operations), Error> {
-        let terminal = OpenTerminal::take_over(&*options.clock).map_err(Error::Terminal)?;
+        let terminal =
+            OpenTerminal::take_over(&*options.clock, options.backup.clone()).map_err(Error::Terminal)?;
         let background = match options.theme_mode {
             ThemeMode::Auto => terminal.background.unwrap_or_default(),
             ThemeMode::Fixed(background) => background,

@@ -31,7 +31,10 @@ pub use screen::{
     BarVisibility, BusyInputMode, Operation, ScreenEffect, ScreenFrame, ScreenInput, ScreenSetup,
     ScreenState, TimeLabels,
 };
-pub use shell::{ExternalEditor, ImageSource, Painter, ResizeBehavior, clipboard_sequence, restore_terminal};
+pub use shell::{
+    ExternalEditor, ImageSource, Painter, ResizeBehavior, TerminalBackup, clipboard_sequence,
+    restore_terminal,
+};
 pub use skin::Skin;
 pub use status::StatusFields;
 pub use theme::{Background, ColorDepth, Theme};

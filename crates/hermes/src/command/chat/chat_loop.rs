@@ -18,6 +18,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::background::{BackgroundPrompts, BackgroundReport};
 use super::drive::{DrivenTurn, TypedLinePolicy, drive};
 use super::frontend::{ChatFrontend, ChatView, RunningWork};
+use super::goal::{self, DueGoalWork};
 use super::images::{ChatImages, add_images};
 use super::input::{ChatEvent, ChatInput};
 use super::message::TypedMessage;
@@ -66,6 +67,7 @@ pub(crate) struct ChatLoop<'a> {
     spent_micro_usd: Option<u64>,
     /// The setting that says whether dangerous commands run without approval.
     pub(crate) yolo: Yolo,
+    pub(super) due_goal_work: DueGoalWork,
 }
 
 pub(crate) async fn run(
@@ -125,6 +127,7 @@ pub(crate) async fn run(
         last_request: None,
         spent_micro_usd: None,
         yolo: if arguments.yolo { Yolo::On } else { Yolo::Off },
+        due_goal_work: DueGoalWork::Nothing,
     };
     let done = match chat.greet(recap && !arguments.quiet).await {
         Ok(()) => chat.run_loop().await,
@@ -261,6 +264,10 @@ impl ChatLoop<'_> {
     async fn run_loop(&mut self) -> Result<()> {
         loop {
             self.show_status();
+            if let Some(prompt) = goal::next_prompt(self).await? {
+                self.run_turn(TurnInput::text(prompt)).await?;
+                continue;
+            }
             let Some(message) = self.next_message().await else { return Ok(()) };
             if message.is_blank() {
                 continue;
@@ -412,6 +419,7 @@ impl ChatLoop<'_> {
             (Some(before), Some(now)) => Some(before + now),
             (before, now) => before.or(now),
         };
+        self.due_goal_work = DueGoalWork::after(&result);
         if let Some(error) = &result.error {
             self.output.notice(&format!("Error: {error}"));
         }

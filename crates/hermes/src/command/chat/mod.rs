@@ -5,6 +5,7 @@ mod chat_loop;
 mod completion;
 mod drive;
 mod frontend;
+mod goal;
 mod images;
 mod input;
 mod line_buffer;
