@@ -150,7 +150,7 @@ impl Banner {
             }
             rows.push(Line::default());
         }
-        rows.push(cut(&styled(clean_line(&self.summary), theme.banner_dim), width));
+        rows.extend(wrap_words(&styled(clean_line(&self.summary), theme.banner_dim), width));
         rows
     }
 }
