@@ -4,6 +4,8 @@
 
 mod discord;
 mod slack;
+mod sms;
 mod support;
 mod table;
 mod telegram;
+mod whatsapp_cloud;

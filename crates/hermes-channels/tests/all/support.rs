@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use hermes_channels::{ChannelContext, ChannelHost, IncomingFile, MenuCommand, Options, platform};
+use hermes_channels::{
+    ChannelContext, ChannelHost, IncomingFile, MenuCommand, Options, WebhookMounts, platform,
+};
 use hermes_net::{Config, HttpClient, PrivateAddresses};
 use hermes_types::{
     Attachment, BoxFuture, Cancel, Channel, ChannelError, ChatAddress, ChatKind, ChatPart, Clock,
@@ -240,8 +242,13 @@ pub(crate) fn open(
     // URLs from the model may point to this machine.
     config.policy.private = host.private;
     let client = HttpClient::new(config).unwrap();
-    let around =
-        ChannelContext { client, clock: clock.clone(), host: host.clone(), commands: Arc::new(commands) };
+    let around = ChannelContext {
+        client,
+        clock: clock.clone(),
+        host: host.clone(),
+        mounts: WebhookMounts::default(),
+        commands: Arc::new(commands),
+    };
     (platform(name).unwrap().open)(options, around)
 }
 
@@ -288,4 +295,9 @@ pub(crate) fn place(kind: ChatKind, chat: &str, thread: Option<&str>) -> ChatAdd
     let mut place = ChatAddress::new(kind, chat);
     place.thread_id = thread.map(str::to_owned);
     place
+}
+
+/// Returns a port that is free now.
+pub(crate) fn free_port() -> u16 {
+    std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hermes_agent::{DeferredSessionLogs, SessionLogMode};
+use hermes_channels::WebhookMounts;
 use hermes_config::settings::SecuritySettings;
 use hermes_config::{Config, Env, user_home};
 use hermes_exec::release_memory;
@@ -289,11 +290,13 @@ async fn start(
     drop(beside.spawn("notices of processes", forward_notices(sender.clone(), notices)));
     let sending = acquire_sending_lock(&live, &*clock).await?;
     gateway.recover().await?;
-    let servers = ServerStarter { gateway: &gateway, sender: &sender, state: &state, cancel: &cancel };
+    let mounts = WebhookMounts::default();
+    let servers =
+        ServerStarter { gateway: &gateway, sender: &sender, mounts: &mounts, state: &state, cancel: &cancel };
     let webhooks = servers.start_webhooks(&ports).await;
     runtime.mcp.follow(from);
     runtime.mcp.wait_until_settled(mcp::discovery_timeout(from)).await;
-    let channels = channels::open(gateway.channels(), &live, &clock, &state);
+    let channels = channels::open(gateway.channels(), &live, &clock, &mounts, &state);
     gateway.resume_work().await?;
     // Last, so that a successful health check means that everything has started.
     let api = servers.start_api(&ports).await;
@@ -351,16 +354,21 @@ async fn forward_notices(sender: ChatMessageSender, mut notices: UnboundedReceiv
 struct ServerStarter<'a> {
     gateway: &'a Gateway,
     sender: &'a ChatMessageSender,
+    mounts: &'a WebhookMounts,
     state: &'a StateFile,
     cancel: &'a Cancel,
 }
 
 impl ServerStarter<'_> {
-    /// Starts the webhook server, if it is enabled.
+    /// Starts the webhook server, if it is enabled or a platform receives its messages there.
     async fn start_webhooks(&self, ports: &GatewayPorts) -> Option<ServerHandle> {
         let (live, clock) = (self.sender.settings(), self.sender.clock());
         let current = live.current();
-        let settings = WebhookSettings::resolve(&current.config, &current.env)?;
+        let with_routes = WebhookSettings::resolve(&current.config, &current.env);
+        let has_routes = with_routes.is_some();
+        let for_platforms = channels::use_shared_server(&current)
+            .then(|| WebhookSettings::without_routes(&current.config, &current.env));
+        let settings = with_routes.or(for_platforms)?;
         let now = clock.now();
         let parts = WebhookParts {
             intake: Arc::new(self.gateway.intake().clone()),
@@ -369,9 +377,15 @@ impl ServerStarter<'_> {
             programs: ports.programs.clone(),
             outbox: self.sender.outbox().clone(),
             home: live.home().clone(),
+            platforms: Arc::new(self.mounts.clone()),
         };
         match start_webhooks(parts, settings, self.cancel).await {
+            Ok(listening) if !has_routes => {
+                self.mounts.set_served();
+                Some(listening)
+            }
             Ok(listening) => {
+                self.mounts.set_served();
                 let outbox = self.sender.outbox().clone();
                 let answers = WebhookChannel::new(outbox, live.clone(), ports.programs.clone());
                 self.sender.delivery().connect(Arc::new(answers));
