@@ -17,6 +17,7 @@ mod gate;
 mod home;
 mod http;
 mod load;
+pub mod mattermost;
 mod model;
 mod peer;
 mod platform;

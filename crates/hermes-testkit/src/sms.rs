@@ -13,7 +13,7 @@ use crate::Error;
 use crate::http::ReceivedRequest;
 use crate::platform::{
     EmulatedPlatform, EmulatedReply, PlatformCall, PlatformFault, PlatformServer, SentWebhook, form_fields,
-    query_fields,
+    query_fields, seconds_now,
 };
 
 /// The account.
@@ -202,7 +202,7 @@ impl FakeTwilioState {
             return refusal(400, 21617, "The concatenated message body exceeds the 1600 character limit.");
         }
         self.count += 1;
-        let sms = FakeSms { sid: format!("SM{:032}", self.count), to, body: text.to_owned(), created: now() };
+        let sms = FakeSms { sid: format!("SM{:032}", self.count), to, body: text.to_owned(), created: seconds_now() };
         let shown = sms.to_json();
         self.sent.push(sms);
         EmulatedReply::json(201, &shown)
@@ -298,12 +298,6 @@ fn encode(fields: &[(String, String)]) -> String {
     let pairs: Vec<String> =
         fields.iter().map(|(name, value)| format!("{}={}", escape(name), escape(value))).collect();
     pairs.join("&")
-}
-
-#[expect(clippy::disallowed_methods, reason = "the real one has a clock of its own")]
-fn now() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map(|span| span.as_secs()).unwrap_or_default()
 }
 
 /// Formats a time as e-mails do.

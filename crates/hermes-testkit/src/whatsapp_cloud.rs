@@ -13,7 +13,7 @@ use sha2::Sha256;
 use crate::Error;
 use crate::http::{ReceivedRequest, parse_form};
 use crate::platform::{
-    EmulatedPlatform, EmulatedReply, PlatformCall, PlatformFault, PlatformServer, SentWebhook,
+    EmulatedPlatform, EmulatedReply, PlatformCall, PlatformFault, PlatformServer, SentWebhook, seconds_now,
 };
 
 /// The id of the number, the token and the app secret.
@@ -104,7 +104,7 @@ impl FakeWhatsAppCloud {
             world.count += 1;
             world.silent.remove(from);
             let id = format!("wamid.{:06}", world.count);
-            let mut message = json!({"from": from, "id": id, "timestamp": "1767323045", "type": kind, kind: content});
+            let mut message = json!({"from": from, "id": id, "timestamp": seconds_now().to_string(), "type": kind, kind: content});
             if let Some(replied) = reply_to {
                 message["context"] = json!({"from": "15550001111", "id": replied});
             }

@@ -13,6 +13,8 @@ pub(super) struct WhatsAppMessage {
     pub(super) parts: Vec<ChatPart>,
     pub(super) file: Option<WhatsAppMedia>,
     reply_to: Option<String>,
+    /// Seconds since the epoch, where WhatsApp says when it was sent.
+    sent_at: Option<f64>,
 }
 
 /// A file that is still at WhatsApp.
@@ -114,6 +116,7 @@ fn parse(message: &Value, value: &Value) -> Option<WhatsAppMessage> {
         parts,
         file,
         reply_to: text_at(message, "/context/id"),
+        sent_at: text_at(message, "/timestamp").and_then(|text| text.parse().ok()),
     })
 }
 
@@ -160,7 +163,9 @@ fn contacts(message: &Value) -> Option<String> {
 }
 
 impl WhatsAppMessage {
-    pub(super) fn envelope(&self, parts: Vec<ChatPart>, received_at: Timestamp) -> Envelope {
+    pub(super) fn envelope(&self, parts: Vec<ChatPart>, now: Timestamp) -> Envelope {
+        // WhatsApp repeats a request for days: a message is as old as its sender knows it.
+        let received_at = self.sent_at.filter(|at| *at < now.seconds()).map_or(now, Timestamp);
         let mut place = ChatAddress::new(ChatKind::Dm, &self.from);
         place.chat_name.clone_from(&self.name);
         Envelope {

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test may start a task of its own")]
 
 mod discord;
+mod mattermost;
 mod slack;
 mod sms;
 mod support;

@@ -128,6 +128,15 @@ impl RecordingIntake {
         self.taken.lock().unwrap().connections.clone()
     }
 
+    /// Waits until the texts of the messages are as wanted.
+    pub(crate) async fn until_texts(&self, wanted: impl Fn(&[String]) -> bool) {
+        let texts = |taken: &RecordedMessages| {
+            let texts: Vec<String> = taken.envelopes.iter().map(Envelope::text).collect();
+            wanted(&texts).then_some(())
+        };
+        self.until(texts).await;
+    }
+
     async fn until<R>(&self, mut look: impl FnMut(&RecordedMessages) -> Option<R>) -> R {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());

@@ -210,3 +210,10 @@ impl<P: EmulatedPlatform> PlatformServer<P> {
         self.shared.record.until(look).await
     }
 }
+
+/// Returns the seconds since the epoch: emulated platforms have clocks of their own.
+#[expect(clippy::disallowed_methods, reason = "the real ones do not share a clock with the program either")]
+pub(crate) fn seconds_now() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map(|span| span.as_secs()).unwrap_or_default()
+}
