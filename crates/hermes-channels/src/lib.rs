@@ -18,6 +18,7 @@ mod multipart;
 mod options;
 mod platform;
 mod rest;
+mod signal;
 mod slack;
 mod sms;
 mod socket_text;

@@ -74,6 +74,7 @@ pub const PLATFORMS: &[Platform] = &[
     crate::discord::PLATFORM,
     crate::slack::PLATFORM,
     crate::whatsapp_cloud::PLATFORM,
+    crate::signal::PLATFORM,
     crate::mattermost::PLATFORM,
     crate::sms::PLATFORM,
 ];

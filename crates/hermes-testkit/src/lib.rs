@@ -25,6 +25,7 @@ mod request_log;
 pub mod script;
 mod server;
 mod server_thread;
+pub mod signal;
 pub mod slack;
 pub mod sms;
 mod task;

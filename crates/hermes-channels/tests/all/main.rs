@@ -4,6 +4,7 @@
 
 mod discord;
 mod mattermost;
+mod signal;
 mod slack;
 mod sms;
 mod support;
