@@ -9,6 +9,7 @@ mod approval;
 mod backoff;
 mod discord;
 mod fetch;
+mod homeassistant;
 mod host;
 mod http_listener;
 mod incoming_file;

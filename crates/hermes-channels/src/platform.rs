@@ -76,6 +76,7 @@ pub const PLATFORMS: &[Platform] = &[
     crate::whatsapp_cloud::PLATFORM,
     crate::signal::PLATFORM,
     crate::mattermost::PLATFORM,
+    crate::homeassistant::PLATFORM,
     crate::sms::PLATFORM,
 ];
 

@@ -15,6 +15,7 @@ mod error;
 pub mod fixture;
 mod gate;
 mod home;
+pub mod homeassistant;
 mod http;
 mod load;
 pub mod mattermost;

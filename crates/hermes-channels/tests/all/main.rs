@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test may start a task of its own")]
 
 mod discord;
+mod homeassistant;
 mod mattermost;
 mod signal;
 mod slack;

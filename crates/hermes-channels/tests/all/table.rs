@@ -17,6 +17,7 @@ fn what_platforms_can_do_is_known_without_a_connection() {
         ("whatsapp_cloud", 4096, LengthUnit::Scalars),
         ("signal", 8000, LengthUnit::Utf16),
         ("mattermost", 4000, LengthUnit::Scalars),
+        ("homeassistant", 4096, LengthUnit::Scalars),
         ("sms", 1600, LengthUnit::Scalars),
     ];
     assert_eq!(known, expected);

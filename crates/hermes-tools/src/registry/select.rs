@@ -60,7 +60,7 @@ fn for_platform(
             names.extend(
                 switchable
                     .clone()
-                    .filter(|set| set.switch == ToolsetSwitch::On)
+                    .filter(|set| set.is_on_with(presets))
                     .map(|set| set.name)
                     .filter(is_on),
             );

@@ -9,7 +9,7 @@ use hermes_exec::ProgramRunner;
 use hermes_schedule::{JobStore, Zone};
 use hermes_tools::{
     CheckpointManager, ClarifyTool, CronJobTool, DelegateTool, ExecuteCodeTool, FileGuard, FileOptions,
-    FileTools, ImageTool, InlineShell, MemoryTool, PlatformToolsets, SecretMasking, SelectedTools,
+    FileTools, HomeAssistantTool, ImageTool, InlineShell, MemoryTool, PlatformToolsets, SecretMasking, SelectedTools,
     SendMessageTool, SessionSearchTool, SkillManageTool, SkillSource, SkillViewTool, SkillsListTool,
     SpeechTool, TOOL_SEARCH_TOOLSET, TodoTool, ToolRegistry, ToolSelection, VisionTool, WebExtractTool,
     WebSearchTool, defer_tools, is_of_server,
@@ -138,6 +138,9 @@ fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig
         registry.register(Arc::new(SendMessageTool::new(sender.clone())));
     }
     register_web(&mut registry, clock, from);
+    if let Some(access) = web::home_assistant(clock, from) {
+        HomeAssistantTool::all(&access).into_iter().for_each(|tool| registry.register(Arc::new(tool)));
+    }
     let maker = web::image_maker(clock, from);
     let can_draw = ImageTool::is_usable(&maker);
     registry.register_checked(Arc::new(ImageTool::new(maker)), Arc::new(move || can_draw));
