@@ -7,6 +7,7 @@
 
 mod approval;
 mod backoff;
+mod dingtalk;
 mod discord;
 mod fetch;
 mod homeassistant;

@@ -74,6 +74,7 @@ pub(crate) fn extension_for(mime: &str) -> Option<String> {
         "audio/wav" | "audio/x-wav" => ".wav",
         "audio/mp4" | "audio/m4a" | "audio/x-m4a" => ".m4a",
         "audio/aac" => ".aac",
+        "audio/amr" => ".amr",
         "audio/webm" => ".webm",
         "video/mp4" => ".mp4",
         "text/x-markdown" => ".md",

@@ -77,6 +77,7 @@ pub const PLATFORMS: &[Platform] = &[
     crate::signal::PLATFORM,
     crate::mattermost::PLATFORM,
     crate::homeassistant::PLATFORM,
+    crate::dingtalk::PLATFORM,
     crate::sms::PLATFORM,
 ];
 

@@ -9,6 +9,7 @@ mod channel;
 mod client;
 mod clock;
 mod control_group;
+pub mod dingtalk;
 pub mod discord;
 mod end_recording_tool;
 mod error;
