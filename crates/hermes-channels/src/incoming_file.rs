@@ -64,7 +64,8 @@ impl DescribedFile<'_> {
         };
         let kept = match &loaded {
             Ok(bytes) => {
-                let file = IncomingFile { kind, name: self.name, extension: &extension, mime: self.mime, bytes };
+                let file =
+                    IncomingFile { kind, name: self.name, extension: &extension, mime: self.mime, bytes };
                 host.save_file(file).await
             }
             Err(reason) => Err(reason.clone()),

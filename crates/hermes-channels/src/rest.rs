@@ -44,10 +44,7 @@ impl RestError {
             Error::Connect { .. } | Error::InvalidUrl | Error::Settings { .. } | Error::Tls { .. }
         );
         let reason = error.to_string();
-        Self {
-            may_have_succeeded: unsure,
-            ..Self::new(ChannelError::Retry { after: None, reason })
-        }
+        Self { may_have_succeeded: unsure, ..Self::new(ChannelError::Retry { after: None, reason }) }
     }
 }
 
@@ -122,12 +119,7 @@ impl RestClient {
             }
             _ => ChannelError::Refused(reason),
         };
-        RestError {
-            error,
-            status: Some(status.as_u16()),
-            body,
-            may_have_succeeded: status.is_server_error(),
-        }
+        RestError { error, status: Some(status.as_u16()), body, may_have_succeeded: status.is_server_error() }
     }
 }
 
@@ -172,7 +164,10 @@ mod tests {
         assert_eq!(form, "Body=a+b%26c%3D%C3%BC%2B&To=%2B1");
         let pairs = decode_form(&form);
         assert_eq!(pairs, [("Body".to_owned(), "a b&c=ü+".to_owned()), ("To".to_owned(), "+1".to_owned())]);
-        assert_eq!(base_url("https://chat.example.org/team", "X").unwrap().as_str(), "https://chat.example.org/team/");
+        assert_eq!(
+            base_url("https://chat.example.org/team", "X").unwrap().as_str(),
+            "https://chat.example.org/team/"
+        );
         assert_eq!(base_url("ftp://x", "X").unwrap_err(), "X is not a web address");
     }
 }

@@ -106,7 +106,8 @@ impl WebhookMounts {
         if !self.0.served.load(Ordering::Relaxed) {
             return Err(ChannelError::Retry {
                 after: None,
-                reason: "the gateway's server for webhooks does not run (WEBHOOK_PORT may be in use)".to_owned(),
+                reason: "the gateway's server for webhooks does not run (WEBHOOK_PORT may be in use)"
+                    .to_owned(),
             });
         }
         let (sender, mut requests) = mpsc::channel(MAX_WAITING);
@@ -179,7 +180,8 @@ impl RequestHandler for OwnServer<'_> {
             return self.handler.handle(delivered);
         }
         let is_health = delivered.path == "/health" && delivered.method == "GET";
-        let answer = if is_health { PlatformResponse::text(200, "ok") } else { PlatformResponse::status(404) };
+        let answer =
+            if is_health { PlatformResponse::text(200, "ok") } else { PlatformResponse::status(404) };
         Box::pin(std::future::ready(answer))
     }
 }

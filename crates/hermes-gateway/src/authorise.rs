@@ -156,8 +156,13 @@ mod tests {
     fn digits_are_an_id_and_never_a_handle() {
         let env = Env::from_pairs([("DISCORD_ALLOWED_USERS", "42"), ("TELEGRAM_ALLOWED_USERS", "42")]);
         for platform in ["discord", "telegram"] {
-            let stranger =
-                AccessRequest { platform, user_id: Some("666"), handle: Some("42"), alt_id: None, paired: false };
+            let stranger = AccessRequest {
+                platform,
+                user_id: Some("666"),
+                handle: Some("42"),
+                alt_id: None,
+                paired: false,
+            };
             assert_eq!(decide(stranger, &env), AccessDecision::Denied, "{platform}");
             assert_eq!(
                 decide(AccessRequest { user_id: Some("42"), ..stranger }, &env),
@@ -168,8 +173,13 @@ mod tests {
 
     #[test]
     fn an_owner_is_named() {
-        let asker =
-            AccessRequest { platform: "slack", user_id: Some("U1"), handle: Some("ann"), alt_id: None, paired: false };
+        let asker = AccessRequest {
+            platform: "slack",
+            user_id: Some("U1"),
+            handle: Some("ann"),
+            alt_id: None,
+            paired: false,
+        };
         for (expected, asker, env) in [
             (false, asker, &[("SLACK_ALLOW_ALL_USERS", "1")][..]),
             (false, asker, &[("SLACK_ALLOWED_USERS", "*")][..]),

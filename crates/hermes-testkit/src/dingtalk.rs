@@ -82,7 +82,12 @@ impl FakeDingTalk {
     /// Sends a text from a person, in a conversation that begins with `cid`; returns its id. The conversation of a group
     /// has a title.
     pub fn says(&self, staff: &str, conversation: &str, title: Option<&str>, text: &str) -> String {
-        self.sends(staff, conversation, title, &json!({"msgtype": "text", "text": {"content": format!(" {text} ")}}))
+        self.sends(
+            staff,
+            conversation,
+            title,
+            &json!({"msgtype": "text", "text": {"content": format!(" {text} ")}}),
+        )
     }
 
     /// Sends a message with these fields.
@@ -159,7 +164,8 @@ impl FakeDingTalk {
     /// Sends a frame of the system: `ping` or `disconnect`.
     pub fn system(&self, topic: &str) {
         self.0.update(|world| {
-            let frame = world.frame("SYSTEM", topic, &json!({"opaque": "o1", "reason": "renewal"}).to_string());
+            let frame =
+                world.frame("SYSTEM", topic, &json!({"opaque": "o1", "reason": "renewal"}).to_string());
             world.streams.values_mut().for_each(|frames| frames.push_back(frame.clone()));
         });
     }
@@ -310,11 +316,16 @@ impl FakeDingTalkState {
 
     fn upload(&mut self, request: &ReceivedRequest) -> EmulatedReply {
         let query = query_fields(&request.target);
-        let has = |name: &str, value: &str| query.iter().any(|(known, given)| known == name && given == value);
-        let parts = parse_form(request.header("content-type").unwrap_or_default(), &request.body).unwrap_or_default();
+        let has =
+            |name: &str, value: &str| query.iter().any(|(known, given)| known == name && given == value);
+        let parts =
+            parse_form(request.header("content-type").unwrap_or_default(), &request.body).unwrap_or_default();
         let file = parts.iter().find(|part| part.name == "media" && part.file_name.is_some());
         let (Some(file), true) = (file, has("access_token", ACCESS_TOKEN)) else {
-            return EmulatedReply::json(200, &json!({"errcode": 40_014, "errmsg": "invalid access token or file"}));
+            return EmulatedReply::json(
+                200,
+                &json!({"errcode": 40_014, "errmsg": "invalid access token or file"}),
+            );
         };
         let id = self.store(&file.file_name.clone().unwrap_or_default(), &file.bytes);
         EmulatedReply::json(200, &json!({"errcode": 0, "errmsg": "ok", "media_id": id, "type": "file"}))
@@ -341,17 +352,21 @@ impl EmulatedPlatform for FakeDingTalkState {
             }
             ("POST", "/robot/sendBySession") => self.send_by_session(&request.target, &body),
             ("POST", "/media/upload") => self.upload(request),
-            ("GET", path) if path.starts_with("/storage/") => match self.files.get(path.trim_start_matches("/storage/")) {
-                Some((_, bytes)) => EmulatedReply::bytes(200, "application/octet-stream", bytes),
-                None => EmulatedReply::bytes(404, "text/plain", b""),
-            },
+            ("GET", path) if path.starts_with("/storage/") => {
+                match self.files.get(path.trim_start_matches("/storage/")) {
+                    Some((_, bytes)) => EmulatedReply::bytes(200, "application/octet-stream", bytes),
+                    None => EmulatedReply::bytes(404, "text/plain", b""),
+                }
+            }
             (_, path) if path.starts_with("/v1.0/robot/") && !allowed => {
                 refusal(401, "InvalidAuthentication", "the access token is not valid")
             }
             ("POST", "/v1.0/robot/groupMessages/send") => {
                 self.send_by_robot(body["openConversationId"].as_str(), &body)
             }
-            ("POST", "/v1.0/robot/oToMessages/batchSend") => self.send_by_robot(body["userIds"][0].as_str(), &body),
+            ("POST", "/v1.0/robot/oToMessages/batchSend") => {
+                self.send_by_robot(body["userIds"][0].as_str(), &body)
+            }
             ("POST", "/v1.0/robot/messageFiles/download") => {
                 let code = body["downloadCode"].as_str().unwrap_or_default();
                 if !self.files.contains_key(code) || body["robotCode"] != CLIENT_ID {

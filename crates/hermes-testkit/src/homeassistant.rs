@@ -94,7 +94,9 @@ impl FakeHomeAssistant {
 
     /// Ends every socket.
     pub fn drop_sockets(&self) {
-        self.0.update(|world| world.connections.values_mut().for_each(|known| known.frames.push_back(Value::Null)));
+        self.0.update(|world| {
+            world.connections.values_mut().for_each(|known| known.frames.push_back(Value::Null));
+        });
     }
 
     pub fn change_token(&self, token: &str) {
@@ -152,9 +154,12 @@ impl FakeHomeState {
     fn call_service(&mut self, domain: &str, service: &str, data: &Value) -> EmulatedReply {
         self.services.push((domain.to_owned(), service.to_owned(), data.clone()));
         if (domain, service) == ("persistent_notification", "create") {
-            let Some(message) = data["message"].as_str() else { return refusal(400, "required key not provided") };
+            let Some(message) = data["message"].as_str() else {
+                return refusal(400, "required key not provided");
+            };
             self.count += 1;
-            let id = data["notification_id"].as_str().map_or_else(|| format!("n{}", self.count), str::to_owned);
+            let id =
+                data["notification_id"].as_str().map_or_else(|| format!("n{}", self.count), str::to_owned);
             self.notifications.insert(id, json!({"message": message, "title": data["title"]}));
             return EmulatedReply::json(200, &json!([]));
         }
@@ -199,7 +204,10 @@ impl EmulatedPlatform for FakeHomeState {
                     "turn_off": {"name": "Turn off", "description": "Turns lights off.", "fields": {}},
                 });
                 let others = json!({"lock": {"name": "Lock", "description": "Locks a lock.", "fields": {}}});
-                EmulatedReply::json(200, &json!([{"domain": "light", "services": services}, {"domain": "lock", "services": others}]))
+                EmulatedReply::json(
+                    200,
+                    &json!([{"domain": "light", "services": services}, {"domain": "lock", "services": others}]),
+                )
             }
             ("POST", ["api", "services", domain, service]) => self.call_service(domain, service, &body),
             _ => refusal(404, "Not found"),
@@ -239,12 +247,16 @@ impl EmulatedSocket for FakeHomeState {
                 known.frames.push_back(json!({"type": "auth_ok", "ha_version": "2024.3.3"}));
             }
             Some("auth") => {
-                known.frames.push_back(json!({"type": "auth_invalid", "message": "Invalid access token or password"}));
+                known.frames.push_back(
+                    json!({"type": "auth_invalid", "message": "Invalid access token or password"}),
+                );
                 known.frames.push_back(Value::Null);
             }
             Some("subscribe_events") if known.signed_in => {
                 known.subscribed = frame["id"].as_u64();
-                known.frames.push_back(json!({"id": frame["id"], "type": "result", "success": true, "result": null}));
+                known
+                    .frames
+                    .push_back(json!({"id": frame["id"], "type": "result", "success": true, "result": null}));
             }
             _ => known.frames.push_back(Value::Null),
         }

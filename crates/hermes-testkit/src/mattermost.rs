@@ -175,7 +175,8 @@ impl FakeMattermost {
 
     /// Ends every socket.
     pub fn drop_sockets(&self) {
-        self.0.update(|world| world.connections.values_mut().for_each(|frames| frames.push_back(Value::Null)));
+        self.0
+            .update(|world| world.connections.values_mut().for_each(|frames| frames.push_back(Value::Null)));
     }
 
     /// Sends the last event again.
@@ -303,7 +304,10 @@ impl FakeMattermostState {
             return refusal(403, "You do not have the appropriate permissions.");
         }
         let root_fits = root.is_empty()
-            || self.posts.iter().any(|post| post.id == root && post.root.is_empty() && post.channel == channel);
+            || self
+                .posts
+                .iter()
+                .any(|post| post.id == root && post.root.is_empty() && post.channel == channel);
         if !root_fits {
             return refusal(400, "Invalid RootId parameter.");
         }
@@ -378,10 +382,14 @@ impl FakeMattermostState {
     fn route(&mut self, request: &ReceivedRequest) -> EmulatedReply {
         let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let path = request.target.split('?').next().unwrap_or_default();
-        let Some(path) = path.strip_prefix("/api/v4/") else { return refusal(404, "Sorry, we could not find the page.") };
+        let Some(path) = path.strip_prefix("/api/v4/") else {
+            return refusal(404, "Sorry, we could not find the page.");
+        };
         let parts: Vec<&str> = path.split('/').collect();
         match (request.method.as_str(), parts.as_slice()) {
-            ("GET", ["users", "me"]) => EmulatedReply::json(200, &json!({"id": BOT, "username": BOT_NAME, "is_bot": true})),
+            ("GET", ["users", "me"]) => {
+                EmulatedReply::json(200, &json!({"id": BOT, "username": BOT_NAME, "is_bot": true}))
+            }
             ("GET", ["users", BOT, "channels"]) => {
                 let shown = |(id, channel): (&String, &FakeMattermostChannel)| {
                     json!({
@@ -413,9 +421,10 @@ impl FakeMattermostState {
                 self.list_posts(id, &request.target)
             }
             ("GET", ["files", id, "info"]) => match self.files.get(*id) {
-                Some((name, mime, bytes)) => {
-                    EmulatedReply::json(200, &json!({"id": id, "name": name, "mime_type": mime, "size": bytes.len()}))
-                }
+                Some((name, mime, bytes)) => EmulatedReply::json(
+                    200,
+                    &json!({"id": id, "name": name, "mime_type": mime, "size": bytes.len()}),
+                ),
                 None => refusal(404, "Unable to get the file."),
             },
             ("GET", ["files", id]) => match self.files.get(*id) {
@@ -463,7 +472,8 @@ impl EmulatedSocket for FakeMattermostState {
         }
         if frame["data"]["token"] == self.token.as_str() {
             self.unknown.remove(&connection);
-            let hello = json!({"event": "hello", "data": {"server_version": "10"}, "broadcast": {}, "seq": 0});
+            let hello =
+                json!({"event": "hello", "data": {"server_version": "10"}, "broadcast": {}, "seq": 0});
             let ok = json!({"status": "OK", "seq_reply": frame["seq"]});
             self.connections.insert(connection, VecDeque::from([hello, ok]));
             self.opened += 1;

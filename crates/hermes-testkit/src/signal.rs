@@ -78,7 +78,10 @@ impl FakeSignal {
 
     pub fn says_in_group(&self, from: &str, group: &str, text: &str) -> u64 {
         let name = self.0.read(|world| world.groups.get(group).cloned());
-        self.sends(from, json!({"message": text, "groupInfo": {"groupId": group, "groupName": name, "type": "DELIVER"}}))
+        self.sends(
+            from,
+            json!({"message": text, "groupInfo": {"groupId": group, "groupName": name, "type": "DELIVER"}}),
+        )
     }
 
     /// Shares a file.
@@ -98,7 +101,7 @@ impl FakeSignal {
         self.0.update(|world| {
             let timestamp = world.now();
             data["timestamp"] = json!(timestamp);
-            world.push(from, timestamp, "dataMessage", data);
+            world.push(from, timestamp, "dataMessage", &data);
             timestamp
         })
     }
@@ -182,7 +185,7 @@ impl FakeSignalState {
         self.clock
     }
 
-    fn push(&mut self, from: &str, timestamp: u64, kind: &str, data: Value) {
+    fn push(&mut self, from: &str, timestamp: u64, kind: &str, data: &Value) {
         let uuid = format!("00000000-0000-4000-8000-{:0>12}", from.trim_start_matches('+'));
         let envelope = json!({
             "source": from, "sourceNumber": from, "sourceUuid": uuid, "sourceName": format!("Name of {from}"),
@@ -195,7 +198,7 @@ impl FakeSignalState {
         let sent = json!({
             "destination": ACCOUNT, "destinationNumber": ACCOUNT, "timestamp": timestamp, "message": text,
         });
-        self.push(ACCOUNT, timestamp, "syncMessage", json!({"sentMessage": sent}));
+        self.push(ACCOUNT, timestamp, "syncMessage", &json!({"sentMessage": sent}));
     }
 
     fn call(&mut self, body: &Value) -> Result<Value, RpcRefusal> {
@@ -231,7 +234,8 @@ impl FakeSignalState {
                 Ok(json!({"data": BASE64.encode(bytes)}))
             }
             "listGroups" => {
-                let group = |(id, name): (&String, &String)| json!({"id": id, "name": name, "isMember": true});
+                let group =
+                    |(id, name): (&String, &String)| json!({"id": id, "name": name, "isMember": true});
                 Ok(self.groups.iter().map(group).collect())
             }
             _ => Err((-32601, "Method not implemented".to_owned())),
@@ -255,14 +259,19 @@ impl FakeSignalState {
         let style_fits = |style: &String| {
             let parts: Vec<&str> = style.split(':').collect();
             let [start, count, name] = parts.as_slice() else { return false };
-            let end = start.parse::<usize>().ok().zip(count.parse::<usize>().ok()).map(|(start, count)| start + count);
+            let end = start
+                .parse::<usize>()
+                .ok()
+                .zip(count.parse::<usize>().ok())
+                .map(|(start, count)| start + count);
             let known = ["BOLD", "ITALIC", "STRIKETHROUGH", "SPOILER", "MONOSPACE"];
             end.is_some_and(|end| end <= length) && known.contains(name)
         };
         if !styles.iter().all(style_fits) {
             return Err((-1, "Invalid style".to_owned()));
         }
-        let paths: Vec<String> = serde_json::from_value(parameters["attachments"].clone()).unwrap_or_default();
+        let paths: Vec<String> =
+            serde_json::from_value(parameters["attachments"].clone()).unwrap_or_default();
         let mut files = Vec::new();
         for path in paths {
             files.push(std::fs::read(&path).map_err(|error| (-1, format!("{path}: {error}")))?);
@@ -281,7 +290,9 @@ impl FakeSignalState {
 impl EmulatedPlatform for FakeSignalState {
     fn respond(&mut self, request: &ReceivedRequest) -> EmulatedReply {
         match (request.method.as_str(), request.target.as_str()) {
-            ("GET", "/api/v1/check") => EmulatedReply::bytes(if self.broken { 500 } else { 200 }, "text/plain", b""),
+            ("GET", "/api/v1/check") => {
+                EmulatedReply::bytes(if self.broken { 500 } else { 200 }, "text/plain", b"")
+            }
             ("POST", "/api/v1/rpc") => {
                 let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
                 if body["jsonrpc"] != "2.0" || body["id"].is_null() {
@@ -295,13 +306,16 @@ impl EmulatedPlatform for FakeSignalState {
                 };
                 EmulatedReply::json(200, &answer)
             }
-            ("GET", target) if target.starts_with("/api/v1/events") => EmulatedReply::bytes(400, "text/plain", b""),
+            ("GET", target) if target.starts_with("/api/v1/events") => {
+                EmulatedReply::bytes(400, "text/plain", b"")
+            }
             _ => EmulatedReply::bytes(404, "text/plain", b""),
         }
     }
 
     fn is_stream(&self, request: &ReceivedRequest) -> bool {
-        let right = query_fields(&request.target).iter().any(|(name, value)| name == "account" && value == ACCOUNT);
+        let right =
+            query_fields(&request.target).iter().any(|(name, value)| name == "account" && value == ACCOUNT);
         request.target.starts_with("/api/v1/events?") && right
     }
 
@@ -311,7 +325,8 @@ impl EmulatedPlatform for FakeSignalState {
         _: ReceivedRequest,
     ) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n: alive\n\n";
+            let head =
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n: alive\n\n";
             if connection.write(head.as_bytes()).await.is_err() {
                 return;
             }

@@ -184,13 +184,18 @@ impl FakeTwilioState {
 
     fn create(&mut self, body: &[u8]) -> EmulatedReply {
         let fields = form_fields(body);
-        let field = |name: &str| fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        let field =
+            |name: &str| fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
         let (Some(from), Some(to)) = (field("From"), field("To").map(str::to_owned)) else {
             return refusal(400, 21604, "A 'To' phone number is required.");
         };
         let text = field("Body").unwrap_or_default();
         if from != NUMBER {
-            return refusal(400, 21606, "The 'From' phone number provided is not a valid message-capable number.");
+            return refusal(
+                400,
+                21606,
+                "The 'From' phone number provided is not a valid message-capable number.",
+            );
         }
         if !to.starts_with('+') || !to.chars().skip(1).all(|c| c.is_ascii_digit()) {
             return refusal(400, 21211, &format!("The 'To' number {to} is not a valid phone number."));
@@ -202,7 +207,12 @@ impl FakeTwilioState {
             return refusal(400, 21617, "The concatenated message body exceeds the 1600 character limit.");
         }
         self.count += 1;
-        let sms = FakeSms { sid: format!("SM{:032}", self.count), to, body: text.to_owned(), created: seconds_now() };
+        let sms = FakeSms {
+            sid: format!("SM{:032}", self.count),
+            to,
+            body: text.to_owned(),
+            created: seconds_now(),
+        };
         let shown = sms.to_json();
         self.sent.push(sms);
         EmulatedReply::json(201, &shown)
@@ -260,7 +270,10 @@ impl EmulatedPlatform for FakeTwilioState {
             id,
             url: self.hook.0.clone(),
             mime: "application/x-www-form-urlencoded",
-            headers: vec![("x-twilio-signature", signature), ("i-twilio-idempotency-token", format!("t{id}"))],
+            headers: vec![
+                ("x-twilio-signature", signature),
+                ("i-twilio-idempotency-token", format!("t{id}")),
+            ],
             body: encode(&fields).into_bytes(),
         })
     }
@@ -272,16 +285,23 @@ impl EmulatedPlatform for FakeTwilioState {
 
 fn refusal(status: u16, code: u32, message: &str) -> EmulatedReply {
     let more = format!("https://www.twilio.com/docs/errors/{code}");
-    EmulatedReply::json(status, &json!({"code": code, "message": message, "more_info": more, "status": status}))
+    EmulatedReply::json(
+        status,
+        &json!({"code": code, "message": message, "more_info": more, "status": status}),
+    )
 }
 
 /// Signs the address followed by each field, ordered by name.
 fn sign(token: &str, url: &str, fields: &[(String, String)]) -> String {
     let mut sorted = fields.to_vec();
     sorted.sort_by(|a, b| a.0.cmp(&b.0));
-    let text: String = sorted.iter().map(|(name, value)| format!("{name}{value}")).collect();
-    let mut mac = Hmac::<Sha1>::new_from_slice(token.as_bytes()).expect("a key of any length");
-    mac.update(format!("{url}{text}").as_bytes());
+    let Ok(mut mac) = Hmac::<Sha1>::new_from_slice(token.as_bytes()) else {
+        panic!("a key may have any length")
+    };
+    mac.update(url.as_bytes());
+    for (name, value) in &sorted {
+        mac.update(format!("{name}{value}").as_bytes());
+    }
     BASE64.encode(&mac.finalize().into_bytes())
 }
 
@@ -303,7 +323,8 @@ fn encode(fields: &[(String, String)]) -> String {
 /// Formats a time as e-mails do.
 fn email_date(seconds: u64) -> String {
     let days = seconds / 86_400;
-    let weekday = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][usize::try_from(days % 7).unwrap_or_default()];
+    let weekday =
+        ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][usize::try_from(days % 7).unwrap_or_default()];
     let (mut year, mut left) = (1970, days);
     loop {
         let length = if is_leap(year) { 366 } else { 365 };

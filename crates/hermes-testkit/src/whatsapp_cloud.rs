@@ -49,7 +49,10 @@ impl FakeWhatsAppMessage {
         let buttons = action["buttons"].as_array().into_iter().flatten().map(|button| &button["reply"]);
         let rows = action["sections"][0]["rows"].as_array().into_iter().flatten();
         let pair = |value: &Value| {
-            (value["id"].as_str().unwrap_or_default().to_owned(), value["title"].as_str().unwrap_or_default().to_owned())
+            (
+                value["id"].as_str().unwrap_or_default().to_owned(),
+                value["title"].as_str().unwrap_or_default().to_owned(),
+            )
         };
         buttons.chain(rows).map(pair).collect()
     }
@@ -72,6 +75,10 @@ struct FakeGraphState {
     last: Option<String>,
     forge_next: bool,
     swap_next: bool,
+    /// True when webhooks that were not answered with a success are sent again.
+    retries: bool,
+    /// The webhook that waits for its answer.
+    asked: Option<(u64, String)>,
     count: u64,
 }
 
@@ -120,7 +127,13 @@ impl FakeWhatsAppCloud {
     }
 
     /// Sends a file of that type with a caption.
-    pub fn sends_file(&self, from: &str, kind: &str, file: (&str, &str, &[u8]), caption: Option<&str>) -> String {
+    pub fn sends_file(
+        &self,
+        from: &str,
+        kind: &str,
+        file: (&str, &str, &[u8]),
+        caption: Option<&str>,
+    ) -> String {
         let (name, mime, bytes) = file;
         let id = self.0.update(|world| {
             world.count += 1;
@@ -144,15 +157,23 @@ impl FakeWhatsAppCloud {
     /// Presses a button of a message.
     pub fn presses(&self, from: &str, message: &FakeWhatsAppMessage, title: &str) -> String {
         let choices = message.choices();
-        let (id, title) = choices.iter().find(|(_, label)| label == title).expect("such a button");
+        let Some((id, title)) = choices.iter().find(|(_, label)| label == title) else {
+            panic!("there is no button `{title}`: {choices:?}");
+        };
         let kind = if message.content["type"] == "list" { "list_reply" } else { "button_reply" };
-        self.sends(from, "interactive", &json!({"type": kind, kind: {"id": id, "title": title}}), Some(&message.id))
+        self.sends(
+            from,
+            "interactive",
+            &json!({"type": kind, kind: {"id": id, "title": title}}),
+            Some(&message.id),
+        )
     }
 
     /// Reports that a message did not arrive.
     pub fn reports_failure(&self, code: u64) {
         self.0.update(|world| {
-            let status = json!({"id": "wamid.x", "status": "failed", "errors": [{"code": code, "title": "failed"}]});
+            let status =
+                json!({"id": "wamid.x", "status": "failed", "errors": [{"code": code, "title": "failed"}]});
             world.enqueue(&json!({"metadata": {"phone_number_id": PHONE_NUMBER_ID}, "statuses": [status]}));
         });
     }
@@ -175,6 +196,11 @@ impl FakeWhatsAppCloud {
     /// Swaps the order of the next two webhooks.
     pub fn swap_next(&self) {
         self.0.update(|world| world.swap_next = true);
+    }
+
+    /// Sends webhooks again until they are answered with a success, as the real one does for days.
+    pub fn retry_webhooks(&self) {
+        self.0.update(|world| world.retries = true);
     }
 
     /// Signs the next webhook with another secret.
@@ -232,7 +258,8 @@ impl FakeGraphState {
     fn enqueue(&mut self, value: &Value) {
         self.count += 1;
         let change = json!({"field": "messages", "value": value});
-        let body = json!({"object": "whatsapp_business_account", "entry": [{"id": "1", "changes": [change]}]});
+        let body =
+            json!({"object": "whatsapp_business_account", "entry": [{"id": "1", "changes": [change]}]});
         self.last = Some(body.to_string());
         let held = std::mem::take(&mut self.swap_next);
         self.waiting.push_back((self.count, body.to_string()));
@@ -269,11 +296,13 @@ impl FakeGraphState {
         let (to, kind) = (to.to_owned(), kind.to_owned());
         let contacts = json!([{"input": to, "wa_id": to}]);
         self.sent.push(FakeWhatsAppMessage { id: id.clone(), to, kind, content, quotes, file });
-        EmulatedReply::json(200, &json!({"messaging_product": "whatsapp", "contacts": contacts, "messages": [{"id": id}]}))
+        EmulatedReply::json(
+            200,
+            &json!({"messaging_product": "whatsapp", "contacts": contacts, "messages": [{"id": id}]}),
+        )
     }
 
     /// Checks the content of a message; returns its file.
-    #[expect(clippy::type_complexity, reason = "a file is a name and bytes")]
     fn check(&self, kind: &str, content: &Value) -> Result<Option<(String, Vec<u8>)>, &'static str> {
         let within = |value: &Value, most: usize| {
             value.as_str().is_some_and(|text| !text.is_empty() && text.chars().count() <= most)
@@ -285,10 +314,12 @@ impl FakeGraphState {
                 let action = &content["action"];
                 let buttons = action["buttons"].as_array().map(Vec::len).unwrap_or_default();
                 let rows = action["sections"][0]["rows"].as_array().map(Vec::len).unwrap_or_default();
-                let replies = action["buttons"].as_array().into_iter().flatten().map(|button| &button["reply"]);
+                let replies =
+                    action["buttons"].as_array().into_iter().flatten().map(|button| &button["reply"]);
                 let listed = action["sections"][0]["rows"].as_array().into_iter().flatten();
-                let titles_fit = replies.clone().all(|reply| within(&reply["title"], 20) && within(&reply["id"], 256))
-                    && listed.clone().all(|row| within(&row["title"], 24) && within(&row["id"], 200));
+                let titles_fit =
+                    replies.clone().all(|reply| within(&reply["title"], 20) && within(&reply["id"], 256))
+                        && listed.clone().all(|row| within(&row["title"], 24) && within(&row["id"], 200));
                 let count_fits = match content["type"].as_str() {
                     Some("button") => (1..=3).contains(&buttons),
                     Some("list") => (1..=10).contains(&rows) && within(&action["button"], 20),
@@ -309,7 +340,8 @@ impl FakeGraphState {
                     "video" => mime == "video/mp4",
                     _ => true,
                 };
-                let captioned = content.get("caption").is_none_or(|text| within(text, 1024) && kind != "audio");
+                let captioned =
+                    content.get("caption").is_none_or(|text| within(text, 1024) && kind != "audio");
                 if !right || !captioned {
                     return Err("Unsupported media");
                 }
@@ -320,7 +352,8 @@ impl FakeGraphState {
     }
 
     fn upload(&mut self, request: &ReceivedRequest) -> EmulatedReply {
-        let Some(parts) = parse_form(request.header("content-type").unwrap_or_default(), &request.body) else {
+        let Some(parts) = parse_form(request.header("content-type").unwrap_or_default(), &request.body)
+        else {
             return refusal(400, 100, "Not a form");
         };
         let text = |name: &str| {
@@ -385,8 +418,11 @@ impl EmulatedPlatform for FakeGraphState {
             return None;
         }
         let (id, body) = self.waiting.pop_front()?;
+        self.asked = Some((id, body.clone()));
         let secret = if std::mem::take(&mut self.forge_next) { "another" } else { APP_SECRET };
-        let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("a key of any length");
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else {
+            panic!("a key may have any length")
+        };
         mac.update(body.as_bytes());
         let signature = format!("sha256={}", HEXLOWER.encode(&mac.finalize().into_bytes()));
         Some(SentWebhook {
@@ -399,7 +435,13 @@ impl EmulatedPlatform for FakeGraphState {
     }
 
     fn webhook_answered(&mut self, _: u64, status: u16, _: &str) {
-        self.answers.push(status);
+        let asked = self.asked.take();
+        if self.retries && !(200..300).contains(&status) {
+            self.waiting.extend(asked);
+            self.waiting.rotate_right(1);
+        } else {
+            self.answers.push(status);
+        }
     }
 }
 

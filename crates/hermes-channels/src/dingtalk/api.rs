@@ -104,9 +104,12 @@ impl DingTalkApi {
     /// Posts to the webhook of a conversation or a robot. The answer is a 200 even for a refusal.
     pub(super) async fn post_to_webhook(&self, url: &str, body: &Value) -> Result<(), RestError> {
         let url = self.settings.webhook_url(url).ok_or_else(|| {
-            RestError::new(ChannelError::Refused("the webhook of the conversation is not at DingTalk".to_owned()))
+            RestError::new(ChannelError::Refused(
+                "the webhook of the conversation is not at DingTalk".to_owned(),
+            ))
         })?;
-        let request = HttpRequest::new(Method::POST, url).json(body).map_err(|error| RestError::network(&error))?;
+        let request =
+            HttpRequest::new(Method::POST, url).json(body).map_err(|error| RestError::network(&error))?;
         let answer = self.rest.call(request).await?;
         match answer.get("errcode").and_then(Value::as_i64).unwrap_or_default() {
             0 => Ok(()),
@@ -163,7 +166,8 @@ fn credentials(mut failure: RestError) -> RestError {
     let code = failure.body.get("code").and_then(Value::as_str).unwrap_or_default().to_lowercase();
     let wrong = ["authfailed", "invalidauthentication", "invalidclientidorsecret", "invalidappkey"];
     if failure.status == Some(401) || wrong.iter().any(|known| code.contains(known)) {
-        let text = "DingTalk does not take the credentials; check DINGTALK_CLIENT_ID and DINGTALK_CLIENT_SECRET";
+        let text =
+            "DingTalk does not take the credentials; check DINGTALK_CLIENT_ID and DINGTALK_CLIENT_SECRET";
         failure.error = ChannelError::Reauthorise(text.to_owned());
     }
     failure

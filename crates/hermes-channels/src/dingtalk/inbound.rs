@@ -71,7 +71,9 @@ pub(super) fn parse_message(data: &Value) -> Option<DingTalkMessage> {
 
 /// Returns the text and the files of a message.
 fn content(data: &Value) -> (String, Vec<DingTalkFile>) {
-    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().trim().to_owned();
+    let text = |value: &Value, key: &str| {
+        value.get(key).and_then(Value::as_str).unwrap_or_default().trim().to_owned()
+    };
     let none = Value::Null;
     let content = data.get("content").unwrap_or(&none);
     let file = |value: &Value, kind: AttachmentKind, mime: Option<&'static str>| {
@@ -89,7 +91,9 @@ fn content(data: &Value) -> (String, Vec<DingTalkFile>) {
             let recording = file(content, AttachmentKind::Voice, Some("audio/amr"));
             (words.clone(), recording.filter(|_| words.is_empty()).into_iter().collect())
         }
-        "video" => (String::new(), file(content, AttachmentKind::Video, Some("video/mp4")).into_iter().collect()),
+        "video" => {
+            (String::new(), file(content, AttachmentKind::Video, Some("video/mp4")).into_iter().collect())
+        }
         "file" => (String::new(), file(content, AttachmentKind::Document, None).into_iter().collect()),
         "richText" => {
             let parts: Vec<&Value> =
@@ -170,8 +174,12 @@ mod tests {
         assert_eq!(read("picture", json!({"downloadCode": "c"})), said("", &[AttachmentKind::Image]));
         assert_eq!(read("audio", json!({"downloadCode": "c", "recognition": "words"})), said("words", &[]));
         assert_eq!(read("audio", json!({"downloadCode": "c"})), said("", &[AttachmentKind::Voice]));
-        assert_eq!(read("file", json!({"downloadCode": "c", "fileName": "a.pdf"})), said("", &[AttachmentKind::Document]));
-        let rich = json!({"richText": [{"text": "a"}, {"type": "picture", "downloadCode": "c"}, {"text": "b"}]});
+        assert_eq!(
+            read("file", json!({"downloadCode": "c", "fileName": "a.pdf"})),
+            said("", &[AttachmentKind::Document])
+        );
+        let rich =
+            json!({"richText": [{"text": "a"}, {"type": "picture", "downloadCode": "c"}, {"text": "b"}]});
         assert_eq!(read("richText", rich), said("a\nb", &[AttachmentKind::Image]));
         assert_eq!(read("unknown", json!({})), None);
     }

@@ -63,7 +63,9 @@ impl DingTalkChannel {
         let known = self.chats.find(chat);
         if file.kind == AttachmentKind::Image && mime.starts_with("image/") {
             let id = self.api.upload(DingTalkFileKind::Image, &name, mime, &bytes).await?;
-            return self.send_by_robot(chat, known.as_ref(), "sampleImageMsg", &json!({"photoURL": id})).await;
+            return self
+                .send_by_robot(chat, known.as_ref(), "sampleImageMsg", &json!({"photoURL": id}))
+                .await;
         }
         let id = self.api.upload(DingTalkFileKind::File, &name, mime, &bytes).await?;
         let kind = extension_of(&name).unwrap_or_default();

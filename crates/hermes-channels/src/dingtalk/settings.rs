@@ -63,7 +63,8 @@ impl DingTalkSettings {
     /// Returns the address of a webhook, if it is one of DingTalk's: it comes with messages.
     pub(super) fn webhook_url(&self, url: &str) -> Option<Url> {
         let url = Url::parse(url).ok()?;
-        let official = url.scheme() == "https" && WEBHOOK_HOSTS.contains(&url.host_str()?) && url.port().is_none();
+        let official =
+            url.scheme() == "https" && WEBHOOK_HOSTS.contains(&url.host_str()?) && url.port().is_none();
         let ours = |base: &Url| {
             url.scheme() == base.scheme() && url.host_str() == base.host_str() && url.port() == base.port()
         };

@@ -69,7 +69,8 @@ impl DingTalkChannel {
         let limits = SocketLimits { connect_timeout: CONNECT_TIMEOUT, ..SocketLimits::default() };
         let clock = &self.context.clock;
         let deadline = Deadline::after(&**clock, LIFETIME);
-        let opened = self.context.client.connect(&url, HeaderMap::new(), limits, deadline, &Cancel::new()).await;
+        let opened =
+            self.context.client.connect(&url, HeaderMap::new(), limits, deadline, &Cancel::new()).await;
         let mut socket = opened.map_err(|error| lost(error.to_string()))?;
         intake.report_connection(NAME, ConnectionStatus::Up);
         loop {
@@ -133,7 +134,8 @@ impl DingTalkChannel {
     }
 
     async fn fetch_file(&self, message: &DingTalkMessage, file: &DingTalkFile) -> ChatPart {
-        let robot = if message.chat.robot.is_empty() { &self.settings.client_id } else { &message.chat.robot };
+        let robot =
+            if message.chat.robot.is_empty() { &self.settings.client_id } else { &message.chat.robot };
         let described =
             DescribedFile { name: file.name.as_deref(), mime: file.mime, size: None, kind: Some(file.kind) };
         let download = self.api.download(&file.code, robot);

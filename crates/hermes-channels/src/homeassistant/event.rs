@@ -79,16 +79,30 @@ mod tests {
             });
             describe(&parse_event(&json!({"data": states, "context": {"id": "c"}})).unwrap())
         };
-        assert_eq!(told("light.a", "off", "on", json!({"friendly_name": "Lamp"})), "[Home Assistant] Lamp: turned on");
-        assert_eq!(told("binary_sensor.d", "on", "off", json!({})), "[Home Assistant] binary_sensor.d: cleared");
+        assert_eq!(
+            told("light.a", "off", "on", json!({"friendly_name": "Lamp"})),
+            "[Home Assistant] Lamp: turned on"
+        );
+        assert_eq!(
+            told("binary_sensor.d", "on", "off", json!({})),
+            "[Home Assistant] binary_sensor.d: cleared"
+        );
         assert_eq!(
             told("sensor.t", "20.5", "21", json!({"unit_of_measurement": "°C"})),
             "[Home Assistant] sensor.t: changed from 20.5°C to 21°C"
         );
-        let climate = told("climate.c", "off", "heat", json!({"current_temperature": 19, "temperature": 21.5}));
-        assert!(climate.ends_with("HVAC mode changed from 'off' to 'heat' (current: 19, target: 21.5)"), "{climate}");
-        assert!(told("lock.front", "locked", "unlocked", json!({})).contains("lock.front changed from 'locked'"));
-        assert!(told("light.a", "on", "unavailable", json!({})).contains("changed from 'on' to 'unavailable'"));
+        let climate =
+            told("climate.c", "off", "heat", json!({"current_temperature": 19, "temperature": 21.5}));
+        assert!(
+            climate.ends_with("HVAC mode changed from 'off' to 'heat' (current: 19, target: 21.5)"),
+            "{climate}"
+        );
+        assert!(
+            told("lock.front", "locked", "unlocked", json!({})).contains("lock.front changed from 'locked'")
+        );
+        assert!(
+            told("light.a", "on", "unavailable", json!({})).contains("changed from 'on' to 'unavailable'")
+        );
     }
 
     #[test]

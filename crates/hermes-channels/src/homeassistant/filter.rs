@@ -54,7 +54,9 @@ mod tests {
 
     fn filter(extra: Value) -> EventFilter {
         let token = [("HASS_TOKEN".to_owned(), "t".to_owned())];
-        EventFilter::new(&HomeAssistantSettings::read(&Options::new(token.into_iter().collect(), extra)).unwrap())
+        EventFilter::new(
+            &HomeAssistantSettings::read(&Options::new(token.into_iter().collect(), extra)).unwrap(),
+        )
     }
 
     fn change(entity: &str, before: &str, after: &str) -> StateChange {
@@ -72,7 +74,9 @@ mod tests {
         let at = Duration::from_secs(1);
         assert!(!filter(json!({})).accepts(&change("light.a", "off", "on"), at));
         assert!(filter(json!({"watch_all": true})).accepts(&change("light.a", "off", "on"), at));
-        let some = filter(json!({"watch_domains": ["light"], "watch_entities": ["sensor.b"], "ignore_entities": ["light.c"]}));
+        let some = filter(
+            json!({"watch_domains": ["light"], "watch_entities": ["sensor.b"], "ignore_entities": ["light.c"]}),
+        );
         assert!(some.accepts(&change("light.a", "off", "on"), at));
         assert!(some.accepts(&change("sensor.b", "1", "2"), at));
         assert!(!some.accepts(&change("sensor.c", "1", "2"), at));

@@ -11,7 +11,8 @@ use crate::rest::base_url;
 
 const DEFAULT_URL: &str = "http://homeassistant.local:8123";
 const DEFAULT_COOLDOWN: f64 = 30.0;
-pub(super) const REVOKED: &str = "Home Assistant does not take HASS_TOKEN; create a new long-lived access token";
+pub(super) const REVOKED: &str =
+    "Home Assistant does not take HASS_TOKEN; create a new long-lived access token";
 
 #[derive(Debug, Clone)]
 pub(super) struct HomeAssistantSettings {
@@ -28,7 +29,8 @@ pub(super) struct HomeAssistantSettings {
 
 impl HomeAssistantSettings {
     pub(super) fn read(options: &Options) -> Result<Self, String> {
-        let given = options.extra_text("base_url").or_else(|| options.text("HASS_URL")).unwrap_or(DEFAULT_URL);
+        let given =
+            options.extra_text("base_url").or_else(|| options.text("HASS_URL")).unwrap_or(DEFAULT_URL);
         let names = |key: &str| match options.extra(key) {
             Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             Some(Value::String(text)) => text.split(',').map(|part| part.trim().to_owned()).collect(),

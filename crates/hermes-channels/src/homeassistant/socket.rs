@@ -72,7 +72,8 @@ impl HomeAssistantChannel {
                     intake.report_connection(NAME, ConnectionStatus::Up);
                 }
                 Some("result") => {
-                    let text = "Home Assistant refused the subscription; the token's user must be an administrator";
+                    let text =
+                        "Home Assistant refused the subscription; the token's user must be an administrator";
                     return Err(ChannelError::Refused(text.to_owned()));
                 }
                 Some("event") => {

@@ -61,7 +61,9 @@ pub(super) fn parse_post(post: &Value, me: &MattermostIdentity) -> Option<Matter
     }
     let user = text("user_id").filter(|user| *user != me.id)?;
     let infos = post.pointer("/metadata/files").and_then(Value::as_array);
-    let info = |id: &str| infos.into_iter().flatten().find(|info| info.get("id").and_then(Value::as_str) == Some(id));
+    let info = |id: &str| {
+        infos.into_iter().flatten().find(|info| info.get("id").and_then(Value::as_str) == Some(id))
+    };
     let ids = post.get("file_ids").and_then(Value::as_array).into_iter().flatten();
     let files = ids.filter_map(Value::as_str).map(|id| parse_file(id, info(id)));
     Some(MattermostPost {
@@ -135,7 +137,10 @@ pub(super) fn message_text(text: &str, me: &MattermostIdentity, commands: &[Stri
     let words = words.trim();
     match words.strip_prefix('!') {
         Some(rest)
-            if rest.split_whitespace().next().is_some_and(|name| commands.iter().any(|known| known == name)) =>
+            if rest
+                .split_whitespace()
+                .next()
+                .is_some_and(|name| commands.iter().any(|known| known == name)) =>
         {
             format!("/{rest}")
         }

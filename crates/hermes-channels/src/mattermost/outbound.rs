@@ -87,7 +87,8 @@ impl MattermostChannel {
         let form = MultipartForm::new().text("channel_id", &place.chat_id);
         let answer = self.api.upload(form.file("files", name, mime_of(name), bytes)).await?;
         let id = answer.pointer("/file_infos/0/id").and_then(Value::as_str);
-        id.map(str::to_owned).ok_or_else(|| ChannelError::Refused("Mattermost: the upload has no id".to_owned()))
+        id.map(str::to_owned)
+            .ok_or_else(|| ChannelError::Refused("Mattermost: the upload has no id".to_owned()))
     }
 
     pub(super) async fn post_text(&self, place: &ChatAddress, text: &str) -> Result<String, ChannelError> {
@@ -193,15 +194,12 @@ fn rendered(markdown: &str) -> String {
             let (url, after) = tail.split_once(')')?;
             (!label.contains(['[', ']', '\n']) && url.starts_with("http")).then_some((url, after))
         });
-        match link {
-            Some((url, after)) => {
-                text.push_str(url);
-                rest = after;
-            }
-            None => {
-                text.push_str("![");
-                rest = tail;
-            }
+        if let Some((url, after)) = link {
+            text.push_str(url);
+            rest = after;
+        } else {
+            text.push_str("![");
+            rest = tail;
         }
     }
     text.push_str(rest);
@@ -233,6 +231,9 @@ mod tests {
     #[test]
     fn pictures_become_links_and_nobody_is_called() {
         assert_eq!(rendered("a ![b](https://e.org/c.png) d ![x"), "a https://e.org/c.png d ![x");
-        assert_eq!(rendered("**b** @channel @ann a@hereford.org @Here!"), "**b** @\u{200B}channel @ann a@hereford.org @\u{200B}Here!");
+        assert_eq!(
+            rendered("**b** @channel @ann a@hereford.org @Here!"),
+            "**b** @\u{200B}channel @ann a@hereford.org @\u{200B}Here!"
+        );
     }
 }

@@ -93,7 +93,8 @@ impl MattermostListener<'_> {
     async fn connect(&self) -> Result<WebSocket, ChannelError> {
         let context = &self.channel.context;
         let url = self.channel.settings.socket();
-        let url = url.ok_or_else(|| ChannelError::Refused("MATTERMOST_URL is not a web address".to_owned()))?;
+        let url =
+            url.ok_or_else(|| ChannelError::Refused("MATTERMOST_URL is not a web address".to_owned()))?;
         let limits = SocketLimits { connect_timeout: CONNECT_TIMEOUT, ..SocketLimits::default() };
         let deadline = Deadline::after(&*context.clock, LIFETIME);
         let opened = context.client.connect(&url, HeaderMap::new(), limits, deadline, &Cancel::new()).await;
@@ -126,7 +127,8 @@ impl MattermostListener<'_> {
         // The post is JSON within a text.
         let post = text("post").and_then(|post| serde_json::from_str::<Value>(post).ok());
         let Some(post) = post.and_then(|post| inbound::parse_post(&post, me)) else { return };
-        let place = MattermostPlace::new(text("channel_type").unwrap_or_default(), text("channel_display_name"));
+        let place =
+            MattermostPlace::new(text("channel_type").unwrap_or_default(), text("channel_display_name"));
         if let Some(name) = text("sender_name") {
             self.channel.api.remember_name(&post.user, name.trim_start_matches('@'));
         }
@@ -176,7 +178,10 @@ impl MattermostChannel {
         };
         let download = async {
             let request = self.api.request(Method::GET, &format!("files/{}", file.id));
-            self.api.rest.download(request.map_err(|error| RestError::network(&error))?, LARGEST_DOCUMENT).await
+            self.api
+                .rest
+                .download(request.map_err(|error| RestError::network(&error))?, LARGEST_DOCUMENT)
+                .await
         };
         described.take(&*self.context.host, &*self.context.clock, download).await
     }

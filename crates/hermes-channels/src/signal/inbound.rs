@@ -148,9 +148,9 @@ fn mentions(data: &Value) -> Vec<SignalMention> {
     let listed = data.get("mentions").and_then(Value::as_array).into_iter().flatten();
     let read = |mention: &Value| {
         let number = |key: &str| mention.get(key)?.as_u64().and_then(|number| usize::try_from(number).ok());
-        let name = ["number", "uuid"].into_iter().find_map(|key| {
-            mention.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
-        });
+        let name = ["number", "uuid"]
+            .into_iter()
+            .find_map(|key| mention.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()));
         Some(SignalMention { start: number("start")?, length: number("length")?, name: name?.to_owned() })
     };
     let mut found: Vec<SignalMention> = listed.filter_map(read).collect();
@@ -186,19 +186,13 @@ pub(super) fn split_message_id(id: &str) -> Option<(u64, &str)> {
 
 impl SignalMessage {
     pub(super) fn envelope(&self, parts: Vec<ChatPart>) -> Envelope {
-        let place = match &self.group {
-            Some(group) => {
-                let mut place = ChatAddress::new(ChatKind::Group, format!("{GROUP}{group}"));
-                place.chat_name.clone_from(&self.group_name);
-                place.alt_id = Some(group.clone());
-                place
-            }
-            None => {
-                let mut place = ChatAddress::new(ChatKind::Dm, &self.author);
-                place.chat_name.clone_from(&self.name);
-                place
-            }
+        let mut place = match &self.group {
+            Some(group) => ChatAddress::new(ChatKind::Group, format!("{GROUP}{group}")),
+            None => ChatAddress::new(ChatKind::Dm, &self.author),
         };
+        let name = if self.group.is_some() { &self.group_name } else { &self.name };
+        place.chat_name.clone_from(name);
+        place.alt_id.clone_from(&self.group);
         let id = message_id(self.timestamp, &self.author);
         #[expect(clippy::cast_precision_loss, reason = "milliseconds since the epoch fit a double")]
         let received_at = Timestamp(self.timestamp as f64 / 1000.0);
@@ -253,7 +247,8 @@ mod tests {
         assert_eq!(said(json!({"timestamp": 7, "message": null})), None);
         assert_eq!(said(json!({"timestamp": 7, "message": "x", "reaction": {"emoji": "x"}})), None);
         assert_eq!(said(json!({"timestamp": 7, "message": "x", "remoteDelete": {"timestamp": 1}})), None);
-        let own = json!({"envelope": {"sourceNumber": "+1", "timestamp": 7, "dataMessage": {"message": "x"}}});
+        let own =
+            json!({"envelope": {"sourceNumber": "+1", "timestamp": 7, "dataMessage": {"message": "x"}}});
         assert_eq!(texts(&own, &[]), None);
         let story = json!({"envelope": {"sourceNumber": "+2", "timestamp": 7, "storyMessage": {}, "dataMessage": {"message": "x"}}});
         assert_eq!(texts(&story, &[]), None);
@@ -273,8 +268,14 @@ mod tests {
         let all = ("SIGNAL_GROUP_ALLOWED_USERS", "*");
         assert_eq!(texts(&said, &[all, ("SIGNAL_REQUIRE_MENTION", "true")]), None);
         let message = parse_event(&said, &settings(&[all]), &[]).unwrap().envelope(Vec::new());
-        assert_eq!((message.place.chat_id.as_str(), message.place.alt_id.as_deref()), ("group:g=", Some("g=")));
-        assert_eq!((message.sender.user_id.as_deref(), message.sender.alt_id.as_deref()), (Some("+2"), Some("u-2")));
+        assert_eq!(
+            (message.place.chat_id.as_str(), message.place.alt_id.as_deref()),
+            ("group:g=", Some("g="))
+        );
+        assert_eq!(
+            (message.sender.user_id.as_deref(), message.sender.alt_id.as_deref()),
+            (Some("+2"), Some("u-2"))
+        );
     }
 
     #[test]
@@ -294,7 +295,10 @@ mod tests {
     fn notes_to_self_without_echoes() {
         let note = |to: &str, timestamp: u64| {
             let sent = json!({"destinationNumber": to, "timestamp": timestamp, "message": "note"});
-            texts(&json!({"envelope": {"sourceNumber": "+1", "timestamp": timestamp, "syncMessage": {"sentMessage": sent}}}), &[])
+            texts(
+                &json!({"envelope": {"sourceNumber": "+1", "timestamp": timestamp, "syncMessage": {"sentMessage": sent}}}),
+                &[],
+            )
         };
         assert_eq!(note("+1", 9).as_deref(), Some("note"));
         assert_eq!(note("+1", 5), None, "an echo");

@@ -86,7 +86,8 @@ impl SignalChannel {
     async fn take_event(&self, data: &str, intake: &dyn Intake, cancel: &Cancel) {
         // An event that is not JSON is ignored.
         let Ok(event) = serde_json::from_str::<Value>(data) else { return };
-        let sent: Vec<u64> = self.sent.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let sent: Vec<u64> =
+            self.sent.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let Some(message) = inbound::parse_event(&event, &self.settings, &sent) else { return };
         let mut parts = Vec::new();
         if !message.text.is_empty() {

@@ -121,7 +121,7 @@ impl Channel for SignalChannel {
     fn show_typing<'a>(&'a self, place: &'a ChatAddress) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             // It does no harm if it is lost.
-            self.rpc.call("sendTyping", self.recipient(place)).await.ok();
+            self.rpc.call("sendTyping", outbound::recipient(place)).await.ok();
         })
     }
 

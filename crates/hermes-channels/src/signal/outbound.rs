@@ -42,7 +42,7 @@ impl SignalChannel {
         text: &str,
         quoted: Option<&str>,
     ) -> Result<String, ChannelError> {
-        let mut parameters = self.with_text(place, text);
+        let mut parameters = with_text(place, text);
         if let Some((timestamp, author)) = quoted.and_then(split_message_id) {
             parameters.insert("quoteTimestamp".to_owned(), json!(timestamp));
             parameters.insert("quoteAuthor".to_owned(), json!(author));
@@ -51,12 +51,17 @@ impl SignalChannel {
     }
 
     /// Sends a file, which the daemon reads from the disk.
-    async fn send_file(&self, place: &ChatAddress, path: &str, caption: &str) -> Result<String, ChannelError> {
-        let there = std::fs::metadata(path).map(|found| found.is_file()).unwrap_or_default();
+    async fn send_file(
+        &self,
+        place: &ChatAddress,
+        path: &str,
+        caption: &str,
+    ) -> Result<String, ChannelError> {
+        let there = std::fs::metadata(path).is_ok_and(|found| found.is_file());
         if !there {
             return Err(ChannelError::Refused(format!("{path}: there is no such file")));
         }
-        let mut parameters = self.with_text(place, caption);
+        let mut parameters = with_text(place, caption);
         parameters.insert("attachments".to_owned(), json!([path]));
         self.send_message(place, parameters).await
     }
@@ -87,19 +92,11 @@ impl SignalChannel {
         self.send_text(place, &picture.fallback_text(), None).await
     }
 
-    fn with_text(&self, place: &ChatAddress, text: &str) -> RpcParameters {
-        let mut parameters = self.recipient(place);
-        let styled = dialect::signal(text);
-        if !styled.styles.is_empty() {
-            let style = |range: &dialect::StyledRange| format!("{}:{}:{}", range.start, range.length, range.style);
-            let styles: Vec<String> = styled.styles.iter().map(style).collect();
-            parameters.insert("textStyle".to_owned(), json!(styles));
-        }
-        parameters.insert("message".to_owned(), json!(styled.text));
-        parameters
-    }
-
-    async fn send_message(&self, place: &ChatAddress, parameters: RpcParameters) -> Result<String, ChannelError> {
+    async fn send_message(
+        &self,
+        place: &ChatAddress,
+        parameters: RpcParameters,
+    ) -> Result<String, ChannelError> {
         let answer = self.rpc.call("send", parameters).await.map_err(|failure| {
             tracing::debug!(to = masked(&place.chat_id), "a Signal message was not sent");
             RestError::into_send_error(failure)
@@ -113,16 +110,6 @@ impl SignalChannel {
         Ok(message_id(timestamp, &self.settings.account))
     }
 
-    /// Returns the parameter that names a chat.
-    pub(super) fn recipient(&self, place: &ChatAddress) -> RpcParameters {
-        let mut parameters = RpcParameters::new();
-        match place.chat_id.strip_prefix(GROUP) {
-            Some(group) => parameters.insert("groupId".to_owned(), json!(group)),
-            None => parameters.insert("recipient".to_owned(), json!([place.chat_id])),
-        };
-        parameters
-    }
-
     pub(super) async fn set_reaction(&self, place: &ChatAddress, message: &str, mark: MessageStatus) {
         let Some((timestamp, author)) = split_message_id(message) else { return };
         let emoji = match mark {
@@ -130,7 +117,7 @@ impl SignalChannel {
             MessageStatus::Answered => "✅",
             MessageStatus::Failed => "❌",
         };
-        let mut parameters = self.recipient(place);
+        let mut parameters = recipient(place);
         parameters.insert("emoji".to_owned(), json!(emoji));
         parameters.insert("targetAuthor".to_owned(), json!(author));
         parameters.insert("targetTimestamp".to_owned(), json!(timestamp));
@@ -151,4 +138,28 @@ impl SignalChannel {
         };
         answer.as_array().into_iter().flatten().filter_map(group).collect()
     }
+}
+
+/// Returns the parameter that names a chat.
+pub(super) fn recipient(place: &ChatAddress) -> RpcParameters {
+    let mut parameters = RpcParameters::new();
+    match place.chat_id.strip_prefix(GROUP) {
+        Some(group) => parameters.insert("groupId".to_owned(), json!(group)),
+        None => parameters.insert("recipient".to_owned(), json!([place.chat_id])),
+    };
+    parameters
+}
+
+/// Returns the parameters of a text and its styles.
+fn with_text(place: &ChatAddress, text: &str) -> RpcParameters {
+    let mut parameters = recipient(place);
+    let styled = dialect::signal(text);
+    if !styled.styles.is_empty() {
+        let style =
+            |range: &dialect::StyledRange| format!("{}:{}:{}", range.start, range.length, range.style);
+        let styles: Vec<String> = styled.styles.iter().map(style).collect();
+        parameters.insert("textStyle".to_owned(), json!(styles));
+    }
+    parameters.insert("message".to_owned(), json!(styled.text));
+    parameters
 }

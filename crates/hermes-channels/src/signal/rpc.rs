@@ -42,9 +42,11 @@ impl SignalRpc {
         parameters.insert("account".to_owned(), json!(self.account));
         let body = json!({"jsonrpc": "2.0", "id": random_hex(16), "method": method, "params": parameters});
         let url = self.url("api/v1/rpc")?;
-        let request = HttpRequest::new(Method::POST, url).json(&body).map_err(|error| RestError::network(&error))?;
+        let request =
+            HttpRequest::new(Method::POST, url).json(&body).map_err(|error| RestError::network(&error))?;
         let response = self.rest.send(request, TIMEOUT).await?;
-        let answer: Value = response.json(LARGEST_ANSWER).await.map_err(|error| RestError::network(&error))?;
+        let answer: Value =
+            response.json(LARGEST_ANSWER).await.map_err(|error| RestError::network(&error))?;
         match answer.get("error").filter(|error| !error.is_null()) {
             Some(error) => Err(refusal(method, error)),
             None => Ok(answer.get("result").cloned().unwrap_or_default()),
@@ -91,14 +93,16 @@ fn refusal(method: &str, error: &Value) -> RestError {
     let reason = format!("signal-cli: {method}: {said}");
     let is_gone = ["is not registered", "authorization failed", "account does not exist", "not linked"];
     let error = if is_gone.iter().any(|words| lower.contains(words)) {
-        let text = "Signal does not know the account any more; register it again, or link it with `signal-cli link`";
+        let text =
+            "Signal does not know the account any more; register it again, or link it with `signal-cli link`";
         ChannelError::Reauthorise(text.to_owned())
     } else {
         match code {
             RATE_LIMIT => ChannelError::Retry { after: wait(error), reason },
             IO_ERROR => ChannelError::Retry { after: None, reason },
             UNTRUSTED_KEY => ChannelError::Refused(
-                "the safety number of the recipient has changed; confirm it with `signal-cli trust`".to_owned(),
+                "the safety number of the recipient has changed; confirm it with `signal-cli trust`"
+                    .to_owned(),
             ),
             _ => ChannelError::Refused(reason),
         }
@@ -109,7 +113,8 @@ fn refusal(method: &str, error: &Value) -> RestError {
 /// Finds how long to wait, which stands in the result of each recipient.
 fn wait(error: &Value) -> Option<Duration> {
     let results = error.pointer("/data/response/results").and_then(Value::as_array);
-    let seconds = results.into_iter().flatten().filter_map(|result| result.get("retryAfterSeconds")?.as_u64());
+    let seconds =
+        results.into_iter().flatten().filter_map(|result| result.get("retryAfterSeconds")?.as_u64());
     seconds.max().map(Duration::from_secs)
 }
 
@@ -125,6 +130,8 @@ mod tests {
         assert!(matches!(of(-3, "timeout"), ChannelError::Retry { .. }));
         let limited = json!({"code": -5, "message": "limit", "data": {"response": {"results": [{"retryAfterSeconds": 9}]}}});
         let after = Some(Duration::from_secs(9));
-        assert!(matches!(refusal("send", &limited).error, ChannelError::Retry { after: given, .. } if given == after));
+        assert!(
+            matches!(refusal("send", &limited).error, ChannelError::Retry { after: given, .. } if given == after)
+        );
     }
 }

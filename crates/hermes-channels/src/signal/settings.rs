@@ -38,6 +38,8 @@ impl SignalSettings {
 
     /// Tells whether a group is listened to.
     pub(super) fn allows_group(&self, id: &str) -> bool {
-        self.groups.iter().any(|listed| listed == "*" || listed.strip_prefix("group:").unwrap_or(listed) == id)
+        self.groups
+            .iter()
+            .any(|listed| listed == "*" || listed.strip_prefix("group:").unwrap_or(listed) == id)
     }
 }

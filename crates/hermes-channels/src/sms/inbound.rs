@@ -32,7 +32,9 @@ pub(super) fn is_genuine(form: &SmsForm, signature: Option<&str>, settings: &Sms
     // Twilio signs the address with or without its default port.
     for address in spellings(url) {
         // HMAC accepts a key of any length, so this cannot fail.
-        let Ok(mut mac) = Hmac::<Sha1>::new_from_slice(settings.token.expose().as_bytes()) else { return false };
+        let Ok(mut mac) = Hmac::<Sha1>::new_from_slice(settings.token.expose().as_bytes()) else {
+            return false;
+        };
         mac.update(address.as_bytes());
         for (name, value) in &fields {
             mac.update(name.as_bytes());
@@ -56,7 +58,10 @@ fn spellings(url: &Url) -> Vec<String> {
 /// Converts a message to an envelope. Returns `None` for what is not a message of somebody else.
 pub(super) fn envelope(form: &SmsForm, settings: &SmsSettings, received_at: Timestamp) -> Option<Envelope> {
     let field = |name: &str| {
-        form.iter().find(|(known, _)| known == name).map(|(_, value)| value.trim()).filter(|text| !text.is_empty())
+        form.iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.trim())
+            .filter(|text| !text.is_empty())
     };
     let from = field("From")?;
     if from == settings.number {

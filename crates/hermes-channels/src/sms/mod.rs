@@ -37,7 +37,11 @@ pub(crate) const PLATFORM: Platform = Platform {
             prompt: "Account SID (AC…)",
             kind: VariableKind::Required,
         },
-        PlatformVariable { name: "TWILIO_AUTH_TOKEN", prompt: "Auth token", kind: VariableKind::RequiredSecret },
+        PlatformVariable {
+            name: "TWILIO_AUTH_TOKEN",
+            prompt: "Auth token",
+            kind: VariableKind::RequiredSecret,
+        },
         PlatformVariable {
             name: "TWILIO_PHONE_NUMBER",
             prompt: "The number messages come from, as +15551234567",

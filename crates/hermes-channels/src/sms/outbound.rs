@@ -46,7 +46,9 @@ impl SmsChannel {
             match self.find_sent(&reply.place.chat_id, &text, since).await {
                 Ok(Some(id)) => message_ids.push(id),
                 Ok(None) => message_ids.push(self.send_text(&reply.place.chat_id, &text).await?),
-                Err(failure) if matches!(failure.error, ChannelError::Retry { .. }) => return Err(failure.error),
+                Err(failure) if matches!(failure.error, ChannelError::Retry { .. }) => {
+                    return Err(failure.error);
+                }
                 Err(_) => {
                     certainty = DeliveryCertainty::AtLeastOnce;
                     message_ids.push(self.send_text(&reply.place.chat_id, &text).await?);
@@ -91,7 +93,9 @@ impl SmsChannel {
         let basic = Secret::new(format!("Basic {}", BASE64.encode(pair.as_bytes())));
         let request = HttpRequest::new(method, url).secret_header(header::AUTHORIZATION, &basic);
         let request = request.and_then(|request| match form {
-            Some(form) => Ok(request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")?.body(form)),
+            Some(form) => {
+                Ok(request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")?.body(form))
+            }
             None => Ok(request),
         });
         let request = request.map_err(|error| RestError::network(&error))?;

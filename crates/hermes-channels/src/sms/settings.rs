@@ -33,9 +33,8 @@ pub(super) struct SmsSettings {
 
 impl SmsSettings {
     pub(super) fn read(options: &Options) -> Result<Self, String> {
-        let required = |name: &str| {
-            options.text(name).map(str::to_owned).ok_or_else(|| format!("{name} is not set"))
-        };
+        let required =
+            |name: &str| options.text(name).map(str::to_owned).ok_or_else(|| format!("{name} is not set"));
         let account = required("TWILIO_ACCOUNT_SID")?;
         if !account.chars().all(|c| c.is_ascii_alphanumeric()) {
             return Err("TWILIO_ACCOUNT_SID is not an account SID; it begins with AC".to_owned());
@@ -57,7 +56,10 @@ impl SmsSettings {
             account,
             token: Secret::new(required("TWILIO_AUTH_TOKEN")?),
             number,
-            base: base_url(options.extra_text("base_url").unwrap_or(OFFICIAL), "platforms.sms.extra.base_url")?,
+            base: base_url(
+                options.extra_text("base_url").unwrap_or(OFFICIAL),
+                "platforms.sms.extra.base_url",
+            )?,
             source: source(options)?,
             check,
         })

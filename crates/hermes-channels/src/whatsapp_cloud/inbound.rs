@@ -106,9 +106,9 @@ fn parse(message: &Value, value: &Value) -> Option<WhatsAppMessage> {
             hermes_text::head(other, 40)
         ))),
     }
-    let contact = list(value, "contacts").into_iter().find(|contact| {
-        contact.get("wa_id").and_then(Value::as_str) == Some(from.as_str())
-    });
+    let contact = list(value, "contacts")
+        .into_iter()
+        .find(|contact| contact.get("wa_id").and_then(Value::as_str) == Some(from.as_str()));
     Some(WhatsAppMessage {
         id,
         name: contact.and_then(|contact| text_at(contact, "/profile/name")),
@@ -212,11 +212,10 @@ mod tests {
 
     #[test]
     fn each_kind_of_message() {
-        let said = |kind: &str, content: Value| {
-            json!({"id": "w1", "from": "49", "timestamp": "1", "type": kind, kind: content})
-        };
+        let said = |kind: &str, content: Value| json!({"id": "w1", "from": "49", "timestamp": "1", "type": kind, kind: content});
         assert_eq!(texts(&said("text", json!({"body": "hi"}))), ["hi"]);
-        let pressed = json!({"type": "button_reply", "button_reply": {"id": "/approve #1", "title": "Allow"}});
+        let pressed =
+            json!({"type": "button_reply", "button_reply": {"id": "/approve #1", "title": "Allow"}});
         assert_eq!(texts(&said("interactive", pressed)), ["/approve #1"]);
         let place = texts(&said("location", json!({"latitude": 52.5, "longitude": 13.25, "name": "Zoo"})));
         assert!(place[0].contains("52.5, 13.25") && place[0].contains("Zoo"), "{place:?}");
@@ -231,9 +230,14 @@ mod tests {
     }
 
     fn json_value() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![Just(Value::Null), any::<i64>().prop_map(Value::from), "[a-z]{0,6}".prop_map(Value::from)];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::from),
+            "[a-z]{0,6}".prop_map(Value::from)
+        ];
         leaf.prop_recursive(4, 32, 6, |inner| {
-            let key = "object|entry|changes|value|field|messages|id|from|type|text|body|location|contacts|audio";
+            let key =
+                "object|entry|changes|value|field|messages|id|from|type|text|body|location|contacts|audio";
             prop_oneof![
                 proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
                 proptest::collection::hash_map(key, inner, 0..6)

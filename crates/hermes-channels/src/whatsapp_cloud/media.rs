@@ -41,7 +41,10 @@ impl WhatsAppCloudChannel {
 
     async fn download(&self, id: &str) -> Result<Bytes, RestError> {
         // The id becomes part of an address.
-        if id.is_empty() || !id.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)) || id.starts_with('.') {
+        if id.is_empty()
+            || !id.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+            || id.starts_with('.')
+        {
             return Err(RestError::new(ChannelError::Refused("the id of a file cannot be used".to_owned())));
         }
         let facts = self.call(Method::GET, id, None).await?;
@@ -57,7 +60,8 @@ impl WhatsAppCloudChannel {
     /// Tells whether an address may be sent the token.
     fn is_media_host(&self, url: &Url) -> bool {
         let base = &self.settings.base;
-        let is_ours = url.host_str() == base.host_str() && url.port() == base.port() && url.scheme() == base.scheme();
+        let is_ours =
+            url.host_str() == base.host_str() && url.port() == base.port() && url.scheme() == base.scheme();
         let host = url.host_str().unwrap_or_default();
         is_ours || url.scheme() == "https" && MEDIA_HOSTS.iter().any(|known| host.ends_with(known))
     }
@@ -97,9 +101,11 @@ impl WhatsAppCloudChannel {
             .and_then(|request| request.header(header::CONTENT_TYPE, &kind));
         let request = request.map_err(|error| RestError::network(&error).error)?.body(body);
         // Nobody sees an upload before its message: it may be repeated.
-        let answer = self.rest.call(request).await.map_err(|failure| super::outbound::explain(failure).error)?;
+        let answer =
+            self.rest.call(request).await.map_err(|failure| super::outbound::explain(failure).error)?;
         let id = answer.get("id").and_then(Value::as_str);
-        let id = id.ok_or_else(|| ChannelError::Refused("the upload to WhatsApp returned no id".to_owned()))?;
+        let id =
+            id.ok_or_else(|| ChannelError::Refused("the upload to WhatsApp returned no id".to_owned()))?;
         Ok(UploadedMedia { id: id.to_owned(), shown_as, name: name.to_owned() })
     }
 }
@@ -108,9 +114,13 @@ impl WhatsAppCloudChannel {
 fn shown_as(kind: AttachmentKind, mime: &str, size: usize) -> &'static str {
     let sounds = ["audio/ogg", "audio/mpeg", "audio/mp4", "audio/aac", "audio/amr"];
     match kind {
-        AttachmentKind::Image if ["image/jpeg", "image/png"].contains(&mime) && size <= LARGEST_IMAGE => "image",
+        AttachmentKind::Image if ["image/jpeg", "image/png"].contains(&mime) && size <= LARGEST_IMAGE => {
+            "image"
+        }
         AttachmentKind::Video if mime == "video/mp4" && size <= LARGEST_SOUND => "video",
-        AttachmentKind::Audio | AttachmentKind::Voice if sounds.contains(&mime) && size <= LARGEST_SOUND => "audio",
+        AttachmentKind::Audio | AttachmentKind::Voice if sounds.contains(&mime) && size <= LARGEST_SOUND => {
+            "audio"
+        }
         _ => "document",
     }
 }

@@ -180,7 +180,8 @@ impl Channel for WhatsAppCloudChannel {
     /// Shows the indicator, which also marks the message as read.
     fn show_typing<'a>(&'a self, place: &'a ChatAddress) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).get(&place.chat_id).cloned();
+            let newest =
+                self.newest.lock().unwrap_or_else(PoisonError::into_inner).get(&place.chat_id).cloned();
             let Some(message) = newest else { return };
             let body = json!({
                 "messaging_product": "whatsapp", "status": "read", "message_id": message,

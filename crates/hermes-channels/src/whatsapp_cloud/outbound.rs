@@ -21,7 +21,8 @@ const LONGEST_ROW: usize = 24;
 /// Graph's codes for tokens it does not take.
 const UNAUTHORISED: [u64; 3] = [0, 190, 463];
 /// Its codes for limits and passing trouble.
-const PASSING: [u64; 12] = [1, 2, 4, 17, 80007, 130_429, 131_000, 131_016, 131_048, 131_056, 131_057, 133_016];
+const PASSING: [u64; 12] =
+    [1, 2, 4, 17, 80007, 130_429, 131_000, 131_016, 131_048, 131_056, 131_057, 133_016];
 
 impl WhatsAppCloudChannel {
     pub(super) async fn deliver(&self, reply: &OutgoingMessage) -> Result<DeliveryReceipt, ChannelError> {
@@ -133,7 +134,8 @@ fn buttons(text: &str, choices: &[QuickReply]) -> Option<Value> {
 pub(super) fn reason(body: &Value) -> Option<String> {
     let error = body.get("error")?;
     let code = error.get("code").and_then(Value::as_u64).unwrap_or_default();
-    let detail = error.pointer("/error_data/details").or_else(|| error.get("message")).and_then(Value::as_str);
+    let detail =
+        error.pointer("/error_data/details").or_else(|| error.get("message")).and_then(Value::as_str);
     Some(format!("{} (error {code})", meaning(code).or(detail).unwrap_or("no reason given")))
 }
 
@@ -144,11 +146,17 @@ pub(super) fn meaning(code: u64) -> Option<&'static str> {
             "more than 24 hours have passed since the person last wrote; until they write again, WhatsApp takes only \
              template messages"
         }
-        131_026 => "the message cannot be delivered: the number has no WhatsApp, or has not accepted its terms",
-        131_030 => "the number is not on the list of recipients of your test number; add it in Meta's console",
+        131_026 => {
+            "the message cannot be delivered: the number has no WhatsApp, or has not accepted its terms"
+        }
+        131_030 => {
+            "the number is not on the list of recipients of your test number; add it in Meta's console"
+        }
         131_042 => "there is a problem with the payment method of your WhatsApp Business account",
         131_051 => "WhatsApp does not take this kind of message",
-        132_000..=132_099 => "there is a problem with a message template; check its name, language and parameters",
+        132_000..=132_099 => {
+            "there is a problem with a message template; check its name, language and parameters"
+        }
         133_010 => "the phone number is not registered with the Cloud API",
         368 => "your WhatsApp Business account is blocked for violating a policy",
         _ => return None,
@@ -160,7 +168,8 @@ pub(super) fn explain(mut failure: RestError) -> RestError {
     let Some(code) = failure.body.pointer("/error/code").and_then(Value::as_u64) else { return failure };
     let said = reason(&failure.body).unwrap_or_default();
     if UNAUTHORISED.contains(&code) {
-        let text = format!("WhatsApp does not take WHATSAPP_CLOUD_ACCESS_TOKEN (error {code}); create a new token");
+        let text =
+            format!("WhatsApp does not take WHATSAPP_CLOUD_ACCESS_TOKEN (error {code}); create a new token");
         failure.error = ChannelError::Reauthorise(text);
     } else if PASSING.contains(&code) {
         if !matches!(failure.error, ChannelError::Retry { .. }) {

@@ -35,7 +35,8 @@ impl WhatsAppRequests<'_> {
             return PlatformResponse::text(503, "WHATSAPP_CLOUD_VERIFY_TOKEN is not set");
         };
         let fields = decode_form(query);
-        let field = |name: &str| fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        let field =
+            |name: &str| fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
         let (Some("subscribe"), Some(challenge)) = (field("hub.mode"), field("hub.challenge")) else {
             return PlatformResponse::status(400);
         };

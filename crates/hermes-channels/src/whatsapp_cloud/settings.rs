@@ -27,12 +27,13 @@ pub(super) struct WhatsAppCloudSettings {
 
 impl WhatsAppCloudSettings {
     pub(super) fn read(options: &Options) -> Result<Self, String> {
-        let required = |name: &str| {
-            options.text(name).map(str::to_owned).ok_or_else(|| format!("{name} is not set"))
-        };
+        let required =
+            |name: &str| options.text(name).map(str::to_owned).ok_or_else(|| format!("{name} is not set"));
         let phone_number_id = required("WHATSAPP_CLOUD_PHONE_NUMBER_ID")?;
         if !phone_number_id.chars().all(|c| c.is_ascii_digit()) {
-            return Err("WHATSAPP_CLOUD_PHONE_NUMBER_ID must have digits only; it is not the phone number".to_owned());
+            return Err(
+                "WHATSAPP_CLOUD_PHONE_NUMBER_ID must have digits only; it is not the phone number".to_owned()
+            );
         }
         let version = options.text("WHATSAPP_CLOUD_API_VERSION").unwrap_or(DEFAULT_VERSION).to_owned();
         if !version.chars().all(|c| c.is_ascii_alphanumeric() || c == '.') {

@@ -116,7 +116,12 @@ async fn files_are_fetched() {
     platform.sends("staff1", "cid1", None, &rich);
     let file = json!({"msgtype": "file", "content": {"downloadCode": notes, "fileName": "notes.txt"}});
     platform.sends("staff1", "cid1", None, &file);
-    platform.sends("staff1", "cid1", None, &json!({"msgtype": "picture", "content": {"downloadCode": "gone"}}));
+    platform.sends(
+        "staff1",
+        "cid1",
+        None,
+        &json!({"msgtype": "picture", "content": {"downloadCode": "gone"}}),
+    );
     let taken = running.inbox.until_taken(3).await;
     assert_eq!(taken[0].text(), "look");
     assert_eq!(std::fs::read(&taken[0].files().next().unwrap().path).unwrap(), PNG);
@@ -135,7 +140,12 @@ async fn answers_leave_through_the_webhook_and_files_through_the_robot() {
     let taken = running.inbox.until_taken(1).await;
     let mut answer = reply("dingtalk", &taken[0].place, "**hi**");
     let file = |kind, name: &str, bytes: &[u8]| {
-        ChatPart::File(Attachment { kind, path: host.file(name, bytes), name: Some(name.to_owned()), mime: None })
+        ChatPart::File(Attachment {
+            kind,
+            path: host.file(name, bytes),
+            name: Some(name.to_owned()),
+            mime: None,
+        })
     };
     answer.pieces.push(file(AttachmentKind::Document, "report.pdf", b"%PDF"));
     answer.pieces.push(file(AttachmentKind::Image, "cat.png", PNG));
@@ -145,8 +155,14 @@ async fn answers_leave_through_the_webhook_and_files_through_the_robot() {
     assert_eq!((sent[0].way, sent[0].text.as_str()), ("session", "**hi**"));
     assert_eq!(sent[1].text, "A cat\n\n![](https://e.org/a.png)");
     let files = platform.sent("staff1");
-    assert_eq!((files[0].kind.as_str(), files[0].file.clone().unwrap().0.as_str()), ("sampleFile", "report.pdf"));
-    assert_eq!((files[1].kind.as_str(), files[1].file.clone().unwrap().1.as_slice()), ("sampleImageMsg", PNG));
+    assert_eq!(
+        (files[0].kind.as_str(), files[0].file.clone().unwrap().0.as_str()),
+        ("sampleFile", "report.pdf")
+    );
+    assert_eq!(
+        (files[1].kind.as_str(), files[1].file.clone().unwrap().1.as_slice()),
+        ("sampleImageMsg", PNG)
+    );
     // When the webhook has ended, the robot reaches the person all the same, also in another process.
     platform.end_webhook("cid1");
     running.stop().await;
@@ -166,7 +182,11 @@ async fn messages_that_answer_nothing_reach_people_and_groups() {
     assert_eq!(platform.sent("staff9")[0].text, "news");
     let refused = channel.send(&to("nobody", ChatKind::Dm)).await.unwrap_err();
     assert!(matches!(&refused, ChannelError::Refused(why) if why.contains("staff id")), "{refused:?}");
-    platform.fault("POST", "/v1.0/robot", PlatformFault::Refuse(401, json!({"code": "InvalidAuthentication"})));
+    platform.fault(
+        "POST",
+        "/v1.0/robot",
+        PlatformFault::Refuse(401, json!({"code": "InvalidAuthentication"})),
+    );
     channel.send(&to("staff9", ChatKind::Dm)).await.unwrap();
     assert_eq!(platform.tokens(), 2, "a token that is not taken any more is renewed");
     let denied = json!({"code": "Forbidden.AccessDenied.AccessTokenPermissionDenied", "message": "no"});
@@ -175,7 +195,10 @@ async fn messages_that_answer_nothing_reach_people_and_groups() {
     assert!(matches!(&refused, ChannelError::Refused(why) if why.contains("permission")), "{refused:?}");
     platform.fault("POST", "/v1.0/robot", PlatformFault::Limit(8));
     let limited = channel.send(&to("staff9", ChatKind::Dm)).await.unwrap_err();
-    assert!(matches!(limited, ChannelError::Retry { after: Some(after), .. } if after.as_secs() == 8), "{limited:?}");
+    assert!(
+        matches!(limited, ChannelError::Retry { after: Some(after), .. } if after.as_secs() == 8),
+        "{limited:?}"
+    );
     platform.fault("POST", "/v1.0/robot", PlatformFault::DoAndCut);
     assert!(matches!(
         channel.send(&to("staff9", ChatKind::Dm)).await.unwrap_err(),

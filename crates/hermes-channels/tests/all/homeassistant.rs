@@ -66,7 +66,8 @@ async fn a_lost_connection_is_made_anew_and_a_wrong_token_is_said() {
 async fn answers_are_notifications_that_cannot_double() {
     let home = house();
     let channel = open("homeassistant", &settings(&home, json!({})), &MemoryHost::new(), &clock()).unwrap();
-    let answer = reply("homeassistant", &place(ChatKind::Channel, "ha_events", None), "**Somebody** is at the door");
+    let answer =
+        reply("homeassistant", &place(ChatKind::Channel, "ha_events", None), "**Somebody** is at the door");
     home.fault("POST", "persistent_notification", PlatformFault::DoAndCut);
     assert!(matches!(channel.send(&answer).await.unwrap_err(), ChannelError::Retry { .. }));
     channel.send_again(&answer, clock().now()).await.unwrap();

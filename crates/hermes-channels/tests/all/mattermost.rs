@@ -46,7 +46,8 @@ fn sender(server: &FakeMattermost, host: &Arc<MemoryHost>) -> Arc<dyn Channel> {
 #[tokio::test]
 async fn direct_messages_and_mentions_come_in() {
     let server = FakeMattermost::start().unwrap();
-    let (ann, dm, town) = (server.person("ann"), server.channel("dm", "D"), server.channel("Town Square", "O"));
+    let (ann, dm, town) =
+        (server.person("ann"), server.channel("dm", "D"), server.channel("Town Square", "O"));
     let running = start(&server);
     server.until_opened(1).await;
     running.inbox.until_connections(1).await;
@@ -62,7 +63,10 @@ async fn direct_messages_and_mentions_come_in() {
     let ids: Vec<_> = taken.iter().map(|envelope| envelope.platform_key.clone()).collect();
     assert_eq!(ids, [first, second.clone(), third]);
     assert_eq!(taken[0].place.kind, ChatKind::Dm);
-    assert_eq!((taken[1].place.kind, taken[1].place.chat_name.as_deref()), (ChatKind::Channel, Some("Town Square")));
+    assert_eq!(
+        (taken[1].place.kind, taken[1].place.chat_name.as_deref()),
+        (ChatKind::Channel, Some("Town Square"))
+    );
     assert_eq!((taken[1].place.thread_id.clone(), taken[2].place.thread_id.clone()), (None, Some(second)));
     assert_eq!(taken[0].sender.user_id.as_deref(), Some(ann.as_str()));
     assert_eq!(taken[0].sender.handle.as_deref(), Some("ann"));
@@ -150,7 +154,10 @@ async fn edits_reactions_typing_and_channels() {
     let there = place(ChatKind::Dm, &dm, None);
     let id = channel.post(&there, "one").await.unwrap();
     channel.edit(&there, &id, "two").await.unwrap();
-    assert_eq!((server.said(&dm)[0].message.as_str(), server.said(&dm)[0].earlier.as_slice()), ("two", &["one".to_owned()][..]));
+    assert_eq!(
+        (server.said(&dm)[0].message.as_str(), server.said(&dm)[0].earlier.as_slice()),
+        ("two", &["one".to_owned()][..])
+    );
     let asked = server.says(&ann, &dm, "hi");
     channel.show_message_status(&there, &asked, MessageStatus::Processing).await;
     assert_eq!(server.post(&asked).unwrap().reactions, ["eyes"]);
@@ -172,7 +179,10 @@ async fn a_revoked_token_ends_the_listening() {
     server.drop_sockets();
     let inbox = running.inbox.clone();
     let ended = running.ended().await.unwrap_err();
-    assert!(matches!(&ended, ChannelError::Reauthorise(why) if why.contains("MATTERMOST_TOKEN")), "{ended:?}");
+    assert!(
+        matches!(&ended, ChannelError::Reauthorise(why) if why.contains("MATTERMOST_TOKEN")),
+        "{ended:?}"
+    );
     assert_eq!(inbox.connections().len(), 2, "connected, then lost");
 }
 
@@ -190,7 +200,11 @@ async fn a_reply_whose_answer_was_lost_is_not_posted_twice() {
     assert_eq!(receipt.message_ids, [server.said(&dm)[0].id.clone()]);
     server.fault("POST", "/posts", PlatformFault::Limit(3));
     let limited = channel.send(&hello).await.unwrap_err();
-    assert!(matches!(limited, ChannelError::Retry { after: Some(after), .. } if after.as_secs() == 3), "{limited:?}");
-    let refused = channel.send(&reply("mattermost", &place(ChatKind::Dm, "nowhere", None), "x")).await.unwrap_err();
+    assert!(
+        matches!(limited, ChannelError::Retry { after: Some(after), .. } if after.as_secs() == 3),
+        "{limited:?}"
+    );
+    let refused =
+        channel.send(&reply("mattermost", &place(ChatKind::Dm, "nowhere", None), "x")).await.unwrap_err();
     assert!(matches!(&refused, ChannelError::Refused(why) if why.contains("permissions")), "{refused:?}");
 }

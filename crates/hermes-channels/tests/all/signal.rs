@@ -50,7 +50,8 @@ async fn messages_groups_and_notes_to_self_come_in() {
     signal.notes("a note");
     signal.sends(ANN, json!({"message": null, "reaction": {"emoji": "👍"}}));
     signal.event(json!({"envelope": {"receiptMessage": {"isRead": true}, "source": ANN, "timestamp": 1}}));
-    signal.sends(ANN, json!({"message": "yes", "quote": {"id": first, "authorNumber": ANN, "text": "hello"}}));
+    signal
+        .sends(ANN, json!({"message": "yes", "quote": {"id": first, "authorNumber": ANN, "text": "hello"}}));
     let taken = running.inbox.until_taken(4).await;
     assert_eq!(running.inbox.texts(), ["hello", "for you", "a note", "yes"]);
     assert_eq!(taken[0].platform_key, format!("{first}|{ANN}"));
@@ -130,7 +131,10 @@ async fn answers_have_styles_quotes_and_files() {
     answer.pieces.push(picture(&site.put("/cat.png", "image/png", PNG), "A *cat*"));
     let receipt = channel.send(&answer).await.unwrap();
     let sent = signal.sent("group:g1=");
-    assert_eq!((sent[0].text.as_str(), sent[0].styles.as_slice()), ("Yes, x", &["0:3:BOLD".to_owned(), "5:1:MONOSPACE".to_owned()][..]));
+    assert_eq!(
+        (sent[0].text.as_str(), sent[0].styles.as_slice()),
+        ("Yes, x", &["0:3:BOLD".to_owned(), "5:1:MONOSPACE".to_owned()][..])
+    );
     assert_eq!(sent[0].quote, Some((7, ANN.to_owned())));
     assert_eq!(sent[1].files, [b"%PDF".to_vec()]);
     assert_eq!((sent[2].text.as_str(), sent[2].files[0].as_slice()), ("A cat", PNG));

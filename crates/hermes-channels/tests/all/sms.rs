@@ -64,7 +64,10 @@ async fn messages_come_in_and_a_repeated_one_is_recognised() {
     twilio.repeat_last();
     running.inbox.until_duplicates(1).await;
     let answers = twilio.until_answered(2).await;
-    assert!(answers.iter().all(|(status, body)| *status == 200 && body.ends_with("<Response></Response>")), "{answers:?}");
+    assert!(
+        answers.iter().all(|(status, body)| *status == 200 && body.ends_with("<Response></Response>")),
+        "{answers:?}"
+    );
     twilio.sends(ANN, &[("NumMedia", "1"), ("MediaUrl0", "http://x")]);
     twilio.says(NUMBER, "an echo");
     assert_eq!(twilio.until_answered(4).await[3].0, 200);
@@ -118,7 +121,10 @@ async fn wrong_credentials_end_the_listening() {
     let inbox: Arc<RecordingIntake> = Arc::default();
     let running = listen("sms", &settings(&twilio, free_port()), &MemoryHost::new(), &inbox, &clock());
     let ended = running.ended().await.unwrap_err();
-    assert!(matches!(&ended, ChannelError::Reauthorise(why) if why.contains("TWILIO_AUTH_TOKEN")), "{ended:?}");
+    assert!(
+        matches!(&ended, ChannelError::Reauthorise(why) if why.contains("TWILIO_AUTH_TOKEN")),
+        "{ended:?}"
+    );
     assert!(!ended.to_string().contains(AUTH_TOKEN));
 }
 
@@ -154,7 +160,10 @@ async fn refusals_and_limits_are_told_apart() {
     assert!(matches!(&refused, ChannelError::Refused(why) if why.contains("21211")), "{refused:?}");
     twilio.fault("POST", "/Messages.json", PlatformFault::Limit(7));
     let limited = channel.send(&hello(ANN)).await.unwrap_err();
-    assert!(matches!(limited, ChannelError::Retry { after: Some(after), .. } if after.as_secs() == 7), "{limited:?}");
+    assert!(
+        matches!(limited, ChannelError::Retry { after: Some(after), .. } if after.as_secs() == 7),
+        "{limited:?}"
+    );
     let stopped = json!({"code": 21610, "message": "Attempt to send to unsubscribed recipient"});
     twilio.fault("POST", "/Messages.json", PlatformFault::Refuse(400, stopped));
     let refused = channel.send(&hello(ANN)).await.unwrap_err();

@@ -94,8 +94,9 @@ async fn files_of_each_kind_are_fetched() {
     graph.sends(ANN, "location", &json!({"latitude": 1.5, "longitude": 2.5}), None);
     let taken = running.inbox.until_taken(7).await;
     let kinds: Vec<_> = taken.iter().flat_map(|envelope| envelope.files().map(|file| file.kind)).collect();
-    use AttachmentKind::{Document, Image, Video, Voice};
-    assert_eq!(kinds, [Image, Voice, Document, Video]);
+    let expected =
+        [AttachmentKind::Image, AttachmentKind::Voice, AttachmentKind::Document, AttachmentKind::Video];
+    assert_eq!(kinds, expected);
     assert_eq!(taken[0].text(), "look");
     assert_eq!(std::fs::read(&taken[2].files().next().unwrap().path).unwrap(), b"some notes");
     assert!(taken[3].text().contains("a.exe"), "{}", taken[3].text());
@@ -139,7 +140,8 @@ async fn a_revoked_token_ends_the_listening() {
     let graph = FakeWhatsAppCloud::start().unwrap();
     graph.change_token("another");
     let inbox: Arc<RecordingIntake> = Arc::default();
-    let running = listen("whatsapp_cloud", &settings(&graph, free_port()), &MemoryHost::new(), &inbox, &clock());
+    let running =
+        listen("whatsapp_cloud", &settings(&graph, free_port()), &MemoryHost::new(), &inbox, &clock());
     let ended = running.ended().await.unwrap_err();
     assert!(
         matches!(&ended, ChannelError::Reauthorise(why) if why.contains("WHATSAPP_CLOUD_ACCESS_TOKEN")),
@@ -154,14 +156,17 @@ async fn answers_quote_and_show_buttons() {
     let asked = graph.says(ANN, "delete it all");
     running.inbox.until_taken(1).await;
     running.channel.show_typing(&chat()).await;
-    assert_eq!(graph.typing(), [asked.clone()]);
+    assert_eq!(graph.typing(), std::slice::from_ref(&asked));
     let mut answer = reply("whatsapp_cloud", &chat(), "# Really\n**delete** `x`?");
     answer.reply_to = Some(asked.clone());
     let choice = |label: &str, text: &str| QuickReply { label: label.to_owned(), text: text.to_owned() };
     answer.choices = vec![choice("Allow once", "/approve #1"), choice("Deny", "/deny #1")];
     running.channel.send(&answer).await.unwrap();
     let sent = graph.sent(ANN);
-    assert_eq!((sent[0].text().as_str(), sent[0].quotes.as_deref()), ("*Really*\n*delete* `x`?", Some(asked.as_str())));
+    assert_eq!(
+        (sent[0].text().as_str(), sent[0].quotes.as_deref()),
+        ("*Really*\n*delete* `x`?", Some(asked.as_str()))
+    );
     graph.presses(ANN, &sent[0], "Deny");
     assert_eq!(running.inbox.until_taken(2).await[1].text(), "/deny #1");
 }
@@ -174,7 +179,12 @@ async fn files_and_pictures_go_out() {
     let channel = sender(&graph, &host);
     let mut answer = reply("whatsapp_cloud", &chat(), "");
     let file = |kind, name: &str, bytes: &[u8]| {
-        ChatPart::File(Attachment { kind, path: host.file(name, bytes), name: Some(name.to_owned()), mime: None })
+        ChatPart::File(Attachment {
+            kind,
+            path: host.file(name, bytes),
+            name: Some(name.to_owned()),
+            mime: None,
+        })
     };
     answer.pieces = vec![
         file(AttachmentKind::Document, "report.pdf", b"%PDF"),
@@ -211,7 +221,10 @@ async fn refusals_are_said_plainly() {
     assert!(matches!(channel.send(&hello).await.unwrap_err(), ChannelError::Retry { .. }));
     graph.fault("POST", "/messages", PlatformFault::Limit(9));
     let limited = channel.send(&hello).await.unwrap_err();
-    assert!(matches!(limited, ChannelError::Retry { after: Some(after), .. } if after.as_secs() == 9), "{limited:?}");
+    assert!(
+        matches!(limited, ChannelError::Retry { after: Some(after), .. } if after.as_secs() == 9),
+        "{limited:?}"
+    );
     for fault in [PlatformFault::Refuse(502, json!({})), PlatformFault::Garbage, PlatformFault::Cut] {
         graph.fault("POST", "/messages", fault.clone());
         let error = channel.send(&hello).await.unwrap_err();

@@ -54,7 +54,11 @@ impl PlatformPassage {
             method: head.method.as_str().to_owned(),
             path: head.uri.path().to_owned(),
             query: head.uri.query().unwrap_or_default().to_owned(),
-            headers: head.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect(),
+            headers: head
+                .headers
+                .iter()
+                .map(|(name, value)| (name.as_str().to_owned(), text(value)))
+                .collect(),
             body: body.to_bytes().to_vec(),
         })
     }

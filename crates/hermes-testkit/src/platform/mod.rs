@@ -147,7 +147,10 @@ pub(crate) struct PlatformServer<P> {
 
 impl<P: EmulatedPlatform> PlatformServer<P> {
     pub(crate) fn start(name: &'static str, port: u16, world: P) -> Result<Self, Error> {
-        let shared = PlatformServerState { world: WatchedValue::new(world), record: WatchedValue::new(CallRecord::default()) };
+        let shared = PlatformServerState {
+            world: WatchedValue::new(world),
+            record: WatchedValue::new(CallRecord::default()),
+        };
         let mut server = Self { name, shared: Arc::new(shared), port, running: None };
         server.start_again()?;
         Ok(server)
@@ -192,22 +195,15 @@ impl<P: EmulatedPlatform> PlatformServer<P> {
 
     /// Makes the next call with that method, and that text in its target, fail.
     pub(crate) fn fault(&self, method: &str, part: &str, fault: PlatformFault) {
-        self.shared.record.update(|record| record.faults.push_back((method.to_owned(), part.to_owned(), fault)));
+        self.shared
+            .record
+            .update(|record| record.faults.push_back((method.to_owned(), part.to_owned(), fault)));
     }
 
     /// Returns the calls whose target contains a text, oldest first.
     pub(crate) fn calls(&self, part: &str) -> Vec<PlatformCall> {
         let wanted = |call: &&PlatformCall| call.target.contains(part);
         self.shared.record.read(|record| record.calls.iter().filter(wanted).cloned().collect())
-    }
-
-    pub(crate) async fn until_calls(&self, part: &str, count: usize) -> Vec<PlatformCall> {
-        let wanted = |call: &&PlatformCall| call.target.contains(part);
-        let look = |record: &mut CallRecord| {
-            let found: Vec<PlatformCall> = record.calls.iter().filter(wanted).cloned().collect();
-            (found.len() >= count).then_some(found)
-        };
-        self.shared.record.until(look).await
     }
 }
 

@@ -11,6 +11,9 @@ use super::{EmulatedPlatform, EmulatedReply, PlatformCall, PlatformFault, Platfo
 use crate::http::{HttpConnection, ReceivedRequest, RequestReadError};
 use crate::task::start_in;
 
+/// The delay before the next webhook after one that failed; the real ones are longer.
+const AFTER_FAILURE: std::time::Duration = std::time::Duration::from_millis(20);
+
 pub(super) async fn serve<P: EmulatedPlatform>(listener: TcpListener, shared: Arc<PlatformServerState<P>>) {
     let mut work = JoinSet::new();
     start_in(&mut work, send_webhooks(shared.clone()));
@@ -55,7 +58,8 @@ async fn serve_connection<P: EmulatedPlatform>(stream: TcpStream, shared: Arc<Pl
             Some(PlatformFault::Refuse(status, body)) => EmulatedReply::json(status, &body),
             Some(PlatformFault::Garbage) => EmulatedReply::bytes(200, "text/html", b"<html>"),
             Some(PlatformFault::Limit(seconds)) => {
-                let mut reply = EmulatedReply::json(429, &serde_json::json!({"message": "too many requests"}));
+                let mut reply =
+                    EmulatedReply::json(429, &serde_json::json!({"message": "too many requests"}));
                 reply.headers.push(("retry-after", seconds.to_string()));
                 reply
             }
@@ -85,7 +89,8 @@ fn note<P>(shared: &PlatformServerState<P>, request: &ReceivedRequest, status: u
 
 pub(super) fn encode(reply: &EmulatedReply) -> Vec<u8> {
     let EmulatedReply { status, mime, headers, body } = reply;
-    let mut head = format!("HTTP/1.1 {status} -\r\ncontent-type: {mime}\r\ncontent-length: {}\r\n", body.len());
+    let mut head =
+        format!("HTTP/1.1 {status} -\r\ncontent-type: {mime}\r\ncontent-length: {}\r\n", body.len());
     for (name, value) in headers {
         // Writing to a `String` cannot fail.
         let _ = write!(head, "{name}: {value}\r\n");
@@ -99,6 +104,9 @@ async fn send_webhooks<P: EmulatedPlatform>(shared: Arc<PlatformServerState<P>>)
         let hook = shared.world.until(P::next_webhook).await;
         let (status, body) = send(&hook).await.unwrap_or_default();
         shared.world.update(|world| world.webhook_answered(hook.id, status, &body));
+        if !(200..300).contains(&status) {
+            tokio::time::sleep(AFTER_FAILURE).await;
+        }
     }
 }
 

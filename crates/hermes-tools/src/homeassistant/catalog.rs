@@ -11,7 +11,8 @@ pub(super) fn entities(states: &Value, domain: Option<&str>, area: Option<&str>)
             let value = state.get("attributes").and_then(|attributes| attributes.get(name));
             value.and_then(Value::as_str).unwrap_or_default().to_lowercase()
         };
-        let in_domain = prefix.as_ref().is_none_or(|prefix| text(state, "entity_id").starts_with(prefix.as_str()));
+        let in_domain =
+            prefix.as_ref().is_none_or(|prefix| text(state, "entity_id").starts_with(prefix.as_str()));
         let in_area = area.as_ref().is_none_or(|area| {
             attribute("friendly_name").contains(area.as_str()) || attribute("area").contains(area.as_str())
         });
@@ -48,7 +49,8 @@ pub(super) fn services(answer: &Value, domain: Option<&str>) -> Value {
         let mut listed = Map::new();
         for (service, facts) in entry.get("services").and_then(Value::as_object).into_iter().flatten() {
             let mut shown = json!({"description": text(facts, "description")});
-            let described = |(field, facts): (&String, &Value)| (field.clone(), json!(text(facts, "description")));
+            let described =
+                |(field, facts): (&String, &Value)| (field.clone(), json!(text(facts, "description")));
             let fields = facts.get("fields").and_then(Value::as_object);
             if let Some(fields) = fields.filter(|fields| !fields.is_empty()) {
                 shown["fields"] = Value::Object(fields.iter().map(described).collect());

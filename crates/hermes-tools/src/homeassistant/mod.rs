@@ -135,7 +135,11 @@ impl HomeAssistantTool {
             HomeAction::CallService => catalog::service_result(arguments, answer),
         };
         // Names and states come from devices, not from the user.
-        ToolOutcome { provenance: Provenance::Web, status: OutcomeStatus::Done, ..success_json(&json!({"result": result})) }
+        ToolOutcome {
+            provenance: Provenance::Web,
+            status: OutcomeStatus::Done,
+            ..success_json(&json!({"result": result}))
+        }
     }
 }
 

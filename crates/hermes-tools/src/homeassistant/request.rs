@@ -52,7 +52,9 @@ impl HomeRequest {
     ) -> Result<Self, String> {
         for (what, name) in [("domain", domain), ("service", service)] {
             if !is_plain_name(name) {
-                return Err(format!("`{name}` is not the name of a {what}; they have small letters, digits and _"));
+                return Err(format!(
+                    "`{name}` is not the name of a {what}; they have small letters, digits and _"
+                ));
             }
         }
         if BLOCKED.contains(&domain) {
@@ -120,9 +122,8 @@ fn read_data(data: Option<&Value>) -> Result<Map<String, Value>, String> {
         None | Some(Value::Null) => Ok(Map::new()),
         Some(Value::Object(fields)) => Ok(fields.clone()),
         Some(Value::String(text)) if text.trim().is_empty() => Ok(Map::new()),
-        Some(Value::String(text)) => {
-            serde_json::from_str(text).map_err(|_| "`data` is neither an object nor the JSON of one".to_owned())
-        }
+        Some(Value::String(text)) => serde_json::from_str(text)
+            .map_err(|_| "`data` is neither an object nor the JSON of one".to_owned()),
         Some(_) => Err("`data` must be an object".to_owned()),
     }
 }
@@ -167,7 +168,9 @@ mod tests {
             assert!(HomeRequest::state(entity).is_err(), "{entity}");
         }
         assert_eq!(HomeRequest::state("light.a_1").unwrap().path, "states/light.a_1");
-        for (domain, service) in [("light/../x", "a"), ("light", "../b"), ("_light", "a"), ("light", "Turn"), ("", "")] {
+        for (domain, service) in
+            [("light/../x", "a"), ("light", "../b"), ("_light", "a"), ("light", "Turn"), ("", "")]
+        {
             assert!(call(domain, service, &json!({})).is_err(), "{domain}.{service}");
         }
         for domain in BLOCKED {
@@ -180,9 +183,15 @@ mod tests {
     fn data_may_be_a_text_and_the_entity_comes_first() {
         let path = "services/light/turn_on";
         let both = json!({"entity_id": "light.a", "data": "{\"entity_id\": \"light.b\", \"brightness\": 9}"});
-        assert_eq!(call("light", "turn_on", &both), Ok(json!([path, {"entity_id": "light.a", "brightness": 9}])));
+        assert_eq!(
+            call("light", "turn_on", &both),
+            Ok(json!([path, {"entity_id": "light.a", "brightness": 9}]))
+        );
         let listed = json!({"data": {"entity_id": ["light.a", "light.b"]}});
-        assert_eq!(call("light", "turn_on", &listed), Ok(json!([path, {"entity_id": ["light.a", "light.b"]}])));
+        assert_eq!(
+            call("light", "turn_on", &listed),
+            Ok(json!([path, {"entity_id": ["light.a", "light.b"]}]))
+        );
         assert!(call("light", "turn_on", &json!({"data": "no JSON"})).is_err());
         assert!(call("light", "turn_on", &json!({"data": [1]})).is_err());
         assert!(call("light", "turn_on", &json!({"entity_id": "../x"})).is_err());

@@ -9,10 +9,10 @@ use hermes_exec::ProgramRunner;
 use hermes_schedule::{JobStore, Zone};
 use hermes_tools::{
     CheckpointManager, ClarifyTool, CronJobTool, DelegateTool, ExecuteCodeTool, FileGuard, FileOptions,
-    FileTools, HomeAssistantTool, ImageTool, InlineShell, MemoryTool, PlatformToolsets, SecretMasking, SelectedTools,
-    SendMessageTool, SessionSearchTool, SkillManageTool, SkillSource, SkillViewTool, SkillsListTool,
-    SpeechTool, TOOL_SEARCH_TOOLSET, TodoTool, ToolRegistry, ToolSelection, VisionTool, WebExtractTool,
-    WebSearchTool, defer_tools, is_of_server,
+    FileTools, HomeAssistantTool, ImageTool, InlineShell, MemoryTool, PlatformToolsets, SecretMasking,
+    SelectedTools, SendMessageTool, SessionSearchTool, SkillManageTool, SkillSource, SkillViewTool,
+    SkillsListTool, SpeechTool, TOOL_SEARCH_TOOLSET, TodoTool, ToolRegistry, ToolSelection, VisionTool,
+    WebExtractTool, WebSearchTool, defer_tools, is_of_server,
 };
 use hermes_types::{Clock, SideModel, Tool};
 

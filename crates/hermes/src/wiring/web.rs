@@ -11,7 +11,8 @@ use hermes_exec::ProgramRunner;
 use hermes_net::{HttpClient, PrivateAddresses};
 use hermes_store::Store;
 use hermes_tools::{
-    HomeAssistantAccess, ImageMaker, LazyHttpClient, PictureReader, Speaker, Transcriber, WebAccess, WebAddresses, WebsitePolicy,
+    HomeAssistantAccess, ImageMaker, LazyHttpClient, PictureReader, Speaker, Transcriber, WebAccess,
+    WebAddresses, WebsitePolicy,
 };
 use hermes_types::{Clock, Secret, SideModel};
 
@@ -86,7 +87,12 @@ pub(crate) fn home_assistant(clock: &Arc<dyn Clock>, from: ProgramConfig<'_>) ->
     let url = setting("HASS_URL").unwrap_or("http://homeassistant.local:8123").to_owned();
     let security = SecuritySettings::resolve(config, &context.env);
     let http = lazy_client(&security, clock, from);
-    setting("HASS_TOKEN").map(|token| HomeAssistantAccess { url, token: Secret::new(token), http, clock: clock.clone() })
+    setting("HASS_TOKEN").map(|token| HomeAssistantAccess {
+        url,
+        token: Secret::new(token),
+        http,
+        clock: clock.clone(),
+    })
 }
 
 /// Returns what speaks texts. The terminal keeps its files in a folder of the user.
