@@ -247,6 +247,12 @@ impl FakeWhatsAppCloud {
 
     pub fn stop(&mut self) {
         self.0.stop();
+        // What was being sent is sent again.
+        self.0.update(|world| {
+            let asked = world.asked.take();
+            world.waiting.extend(asked);
+            world.waiting.rotate_right(1.min(world.waiting.len()));
+        });
     }
 
     pub fn start_again(&mut self) -> Result<(), Error> {
@@ -438,7 +444,7 @@ impl EmulatedPlatform for FakeGraphState {
         let asked = self.asked.take();
         if self.retries && !(200..300).contains(&status) {
             self.waiting.extend(asked);
-            self.waiting.rotate_right(1);
+            self.waiting.rotate_right(1.min(self.waiting.len()));
         } else {
             self.answers.push(status);
         }
