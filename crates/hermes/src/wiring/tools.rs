@@ -139,7 +139,9 @@ fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig
     }
     register_web(&mut registry, clock, from);
     if let Some(access) = web::home_assistant(clock, from) {
-        HomeAssistantTool::all(&access).into_iter().for_each(|tool| registry.register(Arc::new(tool)));
+        for tool in HomeAssistantTool::all(&access) {
+            registry.register(Arc::new(tool));
+        }
     }
     let maker = web::image_maker(clock, from);
     let can_draw = ImageTool::is_usable(&maker);

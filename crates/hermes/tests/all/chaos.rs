@@ -11,7 +11,7 @@ use hermes_testkit::discord::{self, FakeDiscord, FakeDiscordId, SessionRetention
 use hermes_testkit::mattermost::{self, FakeMattermost};
 use hermes_testkit::slack::{self, FakeSlack};
 use hermes_testkit::telegram::{self, FakeTelegram};
-use hermes_testkit::whatsapp_cloud::{self, FakeWhatsAppCloud};
+use hermes_testkit::whatsapp_cloud::{self, FakeWhatsAppCloud, FakeWhatsAppMessage};
 use hermes_testkit::{ModelScript, ModelServer, PlatformFault, RealClock, TempHome, fixture};
 use serde_json::json;
 
@@ -239,7 +239,7 @@ impl ChaosRun {
                 .map(|message| message.text)
                 .collect(),
             Where::WhatsAppCloud => {
-                self.whatsapp.sent(&phone(talk)).iter().map(|message| message.text()).collect()
+                self.whatsapp.sent(&phone(talk)).iter().map(FakeWhatsAppMessage::text).collect()
             }
             Where::Mattermost => {
                 let (_, channel) = talk.names.as_ref().unwrap();

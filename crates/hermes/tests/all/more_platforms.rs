@@ -1,16 +1,19 @@
 //! Complete chats on the platforms that came later, events of a house, and messages to all of them from the shell.
 
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
 use hermes_testkit::dingtalk::{self, FakeDingTalk};
 use hermes_testkit::homeassistant::{self, FakeHomeAssistant};
 use hermes_testkit::mattermost::{self, FakeMattermost};
 use hermes_testkit::signal::{self, FakeSignal};
 use hermes_testkit::sms::{self, FakeTwilio};
 use hermes_testkit::whatsapp_cloud::{self, FakeWhatsAppCloud};
-use hermes_testkit::{ModelScript, ModelServer, TempHome};
+use hermes_testkit::{ModelScript, ModelServer, TempHome, fixture};
 use serde_json::{Value, json};
 
 use super::life::{PlatformDriver, hermes, live, start_gateway};
-use super::support::until;
+use super::support::{until, until_found};
 
 const ANN: &str = "+4915112345678";
 const ANN_DIGITS: &str = "4915112345678";
@@ -354,6 +357,93 @@ fn an_event_of_the_house_becomes_a_turn_that_switches_a_light() {
     assert!(ask(&["--toolsets", "homeassistant"]).contains("ha_call_service"));
 }
 
+/// Sends a request to a Home Assistant, and returns the status and body of the response.
+fn ask_house(port: u16, token: &str, request: &str, body: &str) -> Option<(u16, String)> {
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
+    let head = format!(
+        "{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some((answer.split(' ').nth(1)?.parse().ok()?, answer))
+}
+
+/// Ends a peer, however the test ends.
+struct PeerChild(std::process::Child);
+
+impl Drop for PeerChild {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the peer is a program, found by an environment variable")]
+fn peer_home_assistant_rings_and_its_lamp_is_switched_on() {
+    let peers = std::env::var_os("HERMES_PEERS").map_or_else(
+        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/hermes-peers"),
+        PathBuf::from,
+    );
+    let python = peers.join("ha/bin/python");
+    if !peers.join("ha/bin/hass").exists() {
+        hermes_testkit::peer_is_missing(&format!("{} has no Home Assistant", python.display()));
+        return;
+    }
+    let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/home_assistant.py");
+    let log = std::fs::File::create(folder.path().join("log")).unwrap();
+    let server = std::process::Command::new(python)
+        .arg(script)
+        .arg(folder.path())
+        .arg(port.to_string())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let _server = PeerChild(server);
+    let read_token =
+        || std::fs::read_to_string(folder.path().join("token")).ok().filter(|text| !text.is_empty());
+    let token = until_found(|| "its token".to_owned(), read_token);
+    let ask = |request: &str, body: &str| ask_house(port, &token, request, body);
+    until("it runs", || ask("GET /api/config", "").is_some_and(|(_, text)| text.contains("RUNNING")));
+    let call = json!({"domain": "input_boolean", "service": "turn_on", "entity_id": "input_boolean.lamp"});
+    let look = json!({"area": "lamp"});
+    let rings = "input_boolean.bell changed from 'off' to 'on'";
+    let replies = json!([
+        {"when": {"user_contains": rings, "tool_result": "call_lamp"}, "text": "The lamp is on."},
+        {"when": {"user_contains": rings, "tool_result": "call_look"}, "tool": {"name": "ha_call_service", "id": "call_lamp", "arguments": call}},
+        {"when": {"user_contains": rings}, "tool": {"name": "ha_list_entities", "id": "call_look", "arguments": look}},
+    ]);
+    let script =
+        ModelScript::from_yaml("house", &json!({"default": "echo", "replies": replies}).to_string()).unwrap();
+    let model = ModelServer::start_blocking(script).unwrap();
+    let config = json!({
+        "model": {"provider": "custom", "base_url": model.base_url(), "default": "m"},
+        "platforms": {"homeassistant": {"extra": {"watch_entities": ["input_boolean.bell"], "cooldown_seconds": 0}}},
+    });
+    let env = format!("HASS_URL=http://127.0.0.1:{port}\nHASS_TOKEN={token}\n");
+    let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
+    std::fs::create_dir_all(home.join("user")).unwrap();
+    let gateway = start_gateway(&home);
+    until("it is connected", || {
+        let text = std::fs::read_to_string(home.join("gateway_state.json")).unwrap_or_default();
+        text.contains("\"connected\"")
+    });
+    ask("POST /api/services/input_boolean/turn_on", "{\"entity_id\": \"input_boolean.bell\"}").unwrap();
+    until("the lamp is on", || {
+        ask("GET /api/states/input_boolean.lamp", "")
+            .is_some_and(|(_, text)| text.contains("\"state\":\"on\""))
+    });
+    let sent = "SELECT COUNT(*) FROM hx_outbox WHERE state = 'sent'";
+    until("the notification is there", || fixture::texts(&home.join("state.db"), sent) == ["1"]);
+    let listed = model.requests().iter().any(|request| request.body_text().contains("input_boolean.lamp"));
+    assert!(listed, "the model has read of the lamp");
+    drop(gateway);
+}
+
 /// A home in which all of them are set up, each with a home channel.
 struct AllPlatforms {
     home: TempHome,
@@ -388,14 +478,15 @@ impl AllPlatforms {
         let config = json!({
             "model": {"provider": "custom", "base_url": model.base_url(), "default": "m"}, "platforms": platforms,
         });
-        let mut env: String = drivers.iter().map(|driver| driver.env()).collect();
-        env.push_str(&format!("HASS_URL={}\nHASS_TOKEN={}\n", house.base_url(), homeassistant::TOKEN));
-        env.push_str(&format!(
+        let mut env: Vec<String> = drivers.iter().map(|driver| driver.env()).collect();
+        env.push(format!("HASS_URL={}\nHASS_TOKEN={}\n", house.base_url(), homeassistant::TOKEN));
+        env.push(format!(
             "GATEWAY_ALLOW_ALL_USERS=1\nSMS_HOME_CHANNEL={ANN}\nWHATSAPP_CLOUD_HOME_CHANNEL={ANN_DIGITS}\n\
              SIGNAL_HOME_CHANNEL={ANN}\nMATTERMOST_HOME_CHANNEL={}\nDINGTALK_HOME_CHANNEL={STAFF}\n\
              HOMEASSISTANT_HOME_CHANNEL=ha_events\n",
             mattermost.chat
         ));
+        let env = env.concat();
         let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
         std::fs::create_dir_all(home.join("user")).unwrap();
         Self { home, _model: model, sms, whatsapp, signal, mattermost, dingtalk, house }
