@@ -444,6 +444,26 @@ fn peer_home_assistant_rings_and_its_lamp_is_switched_on() {
     drop(gateway);
 }
 
+#[test]
+fn a_gateway_whose_only_platform_cannot_work_ends_with_the_reason() {
+    let twilio = FakeTwilio::start().unwrap();
+    let config = json!({"platforms": {"sms": {"extra": {"base_url": twilio.base_url()}}}});
+    // Without the address that Twilio signs, nobody can tell who sent a message. The shared server alone is no use.
+    let env = format!(
+        "TWILIO_ACCOUNT_SID={}\nTWILIO_AUTH_TOKEN={}\nTWILIO_PHONE_NUMBER={}\nWEBHOOK_PORT={}\n",
+        sms::ACCOUNT,
+        sms::AUTH_TOKEN,
+        sms::NUMBER,
+        free_port()
+    );
+    let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
+    std::fs::create_dir_all(home.join("user")).unwrap();
+    let output = hermes(&home, &["gateway", "run"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(78), "{said}");
+    assert!(said.contains("sms: SMS_WEBHOOK_URL is not set"), "{said}");
+}
+
 /// A home in which all of them are set up, each with a home channel.
 struct AllPlatforms {
     home: TempHome,
