@@ -45,6 +45,8 @@ struct FakeTwilioState {
     /// The address that webhooks are sent to, and the one that is signed.
     hook: (String, String),
     sent: Vec<FakeSms>,
+    /// Everything that people sent, as it is listed.
+    received: Vec<Value>,
     waiting: VecDeque<ReceivedSms>,
     /// The status and body of each answered webhook.
     answers: Vec<(u16, String)>,
@@ -63,6 +65,7 @@ impl FakeTwilio {
             token: AUTH_TOKEN.to_owned(),
             hook: Default::default(),
             sent: Vec::new(),
+            received: Vec::new(),
             waiting: VecDeque::new(),
             answers: Vec::new(),
             last: None,
@@ -104,6 +107,13 @@ impl FakeTwilio {
             .chain(more.iter().copied())
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
+            let field = |name: &str| more.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+            let date = email_date(seconds_now());
+            world.received.push(json!({
+                "sid": sid, "from": from, "to": NUMBER, "body": field("Body").unwrap_or_default(),
+                "num_media": field("NumMedia").unwrap_or("0"), "direction": "inbound", "status": "received",
+                "date_created": date, "date_sent": date,
+            }));
             // Twilio sends the fields in no particular order.
             fields.rotate_left(2);
             world.enqueue(fields);
@@ -221,13 +231,10 @@ impl FakeTwilioState {
     fn list(&self, target: &str) -> EmulatedReply {
         let query = query_fields(target);
         let wanted = query.iter().find(|(name, _)| name == "To").map(|(_, value)| value.clone());
-        let found: Vec<Value> = self
-            .sent
-            .iter()
-            .rev()
-            .filter(|sms| wanted.as_ref().is_none_or(|to| *to == sms.to))
-            .map(FakeSms::to_json)
-            .collect();
+        let sent = self.sent.iter().map(FakeSms::to_json);
+        let all: Vec<Value> = self.received.iter().cloned().chain(sent).collect();
+        let is_wanted = |sms: &&Value| wanted.as_ref().is_none_or(|to| sms["to"] == to.as_str());
+        let found: Vec<&Value> = all.iter().rev().filter(is_wanted).collect();
         EmulatedReply::json(200, &json!({"messages": found, "page": 0, "page_size": 50}))
     }
 }

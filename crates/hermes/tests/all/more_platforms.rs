@@ -534,6 +534,26 @@ impl AllPlatforms {
     }
 }
 
+/// Runs by hand: `HERMES_PROGRAM=… cargo nextest run -p hermes idle_memory --run-ignored all --no-capture`.
+#[test]
+#[ignore = "a measurement; by hand"]
+fn idle_memory_with_and_without_them() {
+    let measure = |home: &TempHome, connected: usize| {
+        let gateway = start_gateway(home);
+        until("it is connected", || {
+            let text = std::fs::read_to_string(home.join("gateway_state.json")).unwrap_or_default();
+            text.contains("\"running\"") && text.matches("\"connected\"").count() == connected
+        });
+        let text = std::fs::read_to_string(format!("/proc/{}/status", gateway.pid())).unwrap();
+        let line = text.lines().find(|line| line.starts_with("VmRSS:")).unwrap().to_owned();
+        println!("{connected} connected: {line}");
+    };
+    let alone = TempHome::builder().config_yaml("model: {provider: offline}").build().unwrap();
+    std::fs::create_dir_all(alone.join("user")).unwrap();
+    measure(&alone, 0);
+    measure(&AllPlatforms::new().home, 6);
+}
+
 #[test]
 fn messages_and_jobs_reach_each_of_them_with_and_without_a_gateway() {
     let all = AllPlatforms::new();
