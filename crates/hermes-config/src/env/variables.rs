@@ -413,7 +413,7 @@ static VARIABLES: &[EnvVariable] = &[
     plain("HERMES_IGNORE_USER_CONFIG", "", "Use the defaults instead of config.yaml"),
     plain("HERMES_BUNDLED_PLUGINS", "", "Folder of bundled plugins").kept(),
     plain("HERMES_SKILLS_HUB_URL", "", "Address below which all skill registries are, instead of the public ones"),
-    plain("HERMES_OPTIONAL_SKILLS", "", "Folder of optional skills"),
+    plain("HERMES_OPTIONAL_SKILLS", "", "Folder of optional skills, instead of those in the program"),
     // Set by Hermes for its own parts and children.
     plain("HERMES_INTERACTIVE", "", "Set to 1 by the terminal program").kept(),
     plain("HERMES_GATEWAY_SESSION", "", "Marks a gateway conversation"),

@@ -10,7 +10,7 @@ use hermes_agent::{DeferredSessionLogs, SessionLogMode};
 use hermes_channels::WebhookMounts;
 use hermes_config::settings::SecuritySettings;
 use hermes_config::{Config, Env, user_home};
-use hermes_exec::release_memory;
+use hermes_exec::{release_memory, release_program_pages};
 use hermes_gateway::process::{self, HomeClaim, SendingLock, StateFile};
 use hermes_gateway::{
     ChannelHealth, ChatMessageSender, EventObserver as _, Gateway, GatewayPorts, LiveSettings,
@@ -357,9 +357,17 @@ fn working_folder(context: &ProgramContext) -> Result<PathBuf> {
 }
 
 impl GatewayRuntime {
+    /// Returns what a start or a burst of work needed to the operating system.
+    fn release_memory(&self) {
+        self.store.release_memory();
+        release_memory();
+        release_program_pages();
+    }
+
     async fn wait_for_exit(&mut self, signals: &mut GatewaySignals) -> ExitMode {
         let clock = self.clock.clone();
         let mut released = clock.monotonic();
+        self.release_memory();
         // The exit mode and the deadline, once a stop was requested; running turns may end earlier.
         let mut leaving: Option<(ExitMode, Duration)> = None;
         loop {
@@ -368,8 +376,7 @@ impl GatewayRuntime {
             }
             if clock.monotonic().saturating_sub(released) > RELEASE_INTERVAL {
                 released = clock.monotonic();
-                self.store.release_memory();
-                release_memory();
+                self.release_memory();
             }
             let wait = if self.gateway.status().is_draining() { POLL_INTERVAL } else { EXPORT_INTERVAL };
             let wanted = tokio::select! {
