@@ -51,6 +51,8 @@ struct FakeTwilioState {
     /// The status and body of each answered webhook.
     answers: Vec<(u16, String)>,
     last: Option<Vec<(String, String)>>,
+    /// The message whose webhook waits for its answer.
+    asked: Option<ReceivedSms>,
     forge_next: bool,
     count: u64,
 }
@@ -69,6 +71,7 @@ impl FakeTwilio {
             waiting: VecDeque::new(),
             answers: Vec::new(),
             last: None,
+            asked: None,
             forge_next: false,
             count: 0,
         };
@@ -178,6 +181,11 @@ impl FakeTwilio {
 
     pub fn stop(&mut self) {
         self.0.stop();
+        self.0.update(|world| {
+            if let Some(asked) = world.asked.take() {
+                world.waiting.push_front(asked);
+            }
+        });
     }
 
     pub fn start_again(&mut self) -> Result<(), Error> {
@@ -270,7 +278,9 @@ impl EmulatedPlatform for FakeTwilioState {
         if self.hook.0.is_empty() {
             return None;
         }
-        let ReceivedSms { id, fields } = self.waiting.pop_front()?;
+        let received = self.waiting.pop_front()?;
+        self.asked = Some(received.clone());
+        let ReceivedSms { id, fields } = received;
         let token = if std::mem::take(&mut self.forge_next) { "another token" } else { &self.token };
         let signature = sign(token, &self.hook.1, &fields);
         Some(SentWebhook {
@@ -285,7 +295,9 @@ impl EmulatedPlatform for FakeTwilioState {
         })
     }
 
+    /// A message whose request failed is only listed from now on.
     fn webhook_answered(&mut self, _: u64, status: u16, body: &str) {
+        self.asked = None;
         self.answers.push((status, body.to_owned()));
     }
 }

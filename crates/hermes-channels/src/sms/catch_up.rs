@@ -17,14 +17,34 @@ const DOCUMENT: &str = "sms_seen.json";
 /// The time before the point that is read again: Twilio's clock and this one may differ.
 const OVERLAP: Duration = Duration::from_mins(2);
 const LOOK_EVERY: Duration = Duration::from_mins(5);
+const AFTER_FAILURE: Duration = Duration::from_secs(10);
 const PAGE: &str = "200";
 /// Limits how far back is looked, whatever the point is.
 const LONGEST: Duration = Duration::from_hours(24 * 7);
 
 impl SmsChannel {
-    /// Takes the messages that came while nobody listened, the oldest first. Without a point there is nothing to catch
-    /// up with: the number may have been used before.
-    pub(super) async fn catch_up(&self, intake: &dyn Intake, cancel: &Cancel) -> Result<(), ChannelError> {
+    /// Takes what did not get through, now and from time to time. Ends only when cancelled.
+    ///
+    /// Requests arrive meanwhile, so that nothing falls between the list and the first of them.
+    pub(super) async fn keep_up(&self, intake: &dyn Intake, cancel: &Cancel) {
+        loop {
+            let pause = match self.catch_up(intake, cancel).await {
+                Ok(()) => LOOK_EVERY,
+                Err(error) => {
+                    tracing::debug!(%error, "the list of received SMS was not read; Hermes tries again");
+                    AFTER_FAILURE
+                }
+            };
+            tokio::select! {
+                () = self.context.clock.sleep(pause) => {}
+                () = cancel.cancelled() => return,
+            }
+        }
+    }
+
+    /// Takes the messages since the point, the oldest first; those that are known already are recognised by the intake.
+    /// Without a point there is nothing to catch up with: the number may have been used before.
+    async fn catch_up(&self, intake: &dyn Intake, cancel: &Cancel) -> Result<(), ChannelError> {
         let clock = &*self.context.clock;
         let now = clock.now();
         let stored = self.context.host.load_document(DOCUMENT);
@@ -38,23 +58,8 @@ impl SmsChannel {
                 }
             }
         }
-        self.save_point(now);
+        self.context.host.save_document(DOCUMENT, &json!({"at": now.seconds()}));
         Ok(())
-    }
-
-    /// Looks again from time to time, for requests that did not get through. Ends only when cancelled.
-    pub(super) async fn keep_up(&self, intake: &dyn Intake, cancel: &Cancel) {
-        while !cancel.is_cancelled() {
-            self.context.clock.sleep(LOOK_EVERY).await;
-            if let Err(error) = self.catch_up(intake, cancel).await {
-                tracing::debug!(%error, "the list of received SMS was not read");
-            }
-        }
-    }
-
-    /// Stores that everything before this time is dealt with.
-    pub(super) fn save_point(&self, at: Timestamp) {
-        self.context.host.save_document(DOCUMENT, &json!({"at": at.seconds()}));
     }
 
     /// Lists what the number received since a time, in the form of requests.

@@ -101,7 +101,6 @@ impl SmsChannel {
             ));
         }
         self.check_credentials().await?;
-        self.catch_up(intake, cancel).await?;
         let handler = SmsRequests { sms: self, intake };
         let entrance = RequestEntrance {
             source: &self.settings.source,
@@ -112,6 +111,8 @@ impl SmsChannel {
         let ready = || intake.report_connection(NAME, ConnectionStatus::Up);
         let received = self.context.mounts.receive(entrance, &*self.context.clock, cancel, ready);
         tokio::select! {
+            // First, so that requests arrive before the list is read.
+            biased;
             ended = received => ended,
             () = self.keep_up(intake, cancel) => Ok(()),
         }
@@ -138,7 +139,7 @@ impl RequestHandler for SmsRequests<'_> {
             }
             let now = self.sms.context.clock.now();
             let taken = match inbound::envelope(&form, settings, now) {
-                Some(envelope) => self.intake.accept(envelope).await.map(|_| self.sms.save_point(now)),
+                Some(envelope) => self.intake.accept(envelope).await.map(drop),
                 None => Ok(()),
             };
             match taken {
