@@ -41,11 +41,9 @@ pub(crate) fn options(platform: &Platform, config: &Config, env: &Env) -> Option
     let quoting = config.non_empty_text(&format!("{block}.reply_to_mode"));
     fill(&mut variables, &format!("{upper}_REPLY_TO_MODE"), quoting);
     let extra = config.get(&format!("{block}.extra")).map_or(Value::Null, |extra| extra.to_json());
-    // What setup asks for may also be in the file: `extra.client_id` is `DINGTALK_CLIENT_ID`.
-    for variable in platform.variables {
-        let key = variable.name.strip_prefix(&format!("{upper}_")).map(str::to_lowercase);
-        let value = key.and_then(|key| extra.get(key)).and_then(scalar_text);
-        fill(&mut variables, variable.name, value.filter(|_| !off));
+    // `extra.client_id` of DingTalk is `DINGTALK_CLIENT_ID`.
+    for (key, value) in extra.as_object().into_iter().flatten().filter(|_| !off) {
+        fill(&mut variables, &format!("{upper}_{}", key.to_uppercase()), scalar_text(value));
     }
     Options::new(variables, extra)
 }
@@ -289,7 +287,27 @@ impl ChannelHost for HomeHost {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    #[test]
+    fn settings_of_a_platform_may_be_in_its_extra() {
+        let env = Env::from_pairs([("DINGTALK_CLIENT_SECRET", "from the environment")]);
+        let extra = "{client_id: a, client_secret: b, require_mention: true, words: [x]}";
+        let read = |block: &str| {
+            let text = format!("platforms: {{dingtalk: {{{block}extra: {extra}}}}}");
+            let config = Config::from_text(Path::new("config.yaml"), &text, &env);
+            options(platform("dingtalk").unwrap(), &config, &env)
+        };
+        let options = read("");
+        assert_eq!(options.text("DINGTALK_CLIENT_ID"), Some("a"));
+        assert_eq!(options.text("DINGTALK_CLIENT_SECRET"), Some("from the environment"));
+        assert!(options.flag("DINGTALK_REQUIRE_MENTION", false));
+        assert_eq!(options.text("DINGTALK_WORDS"), None);
+        assert!(platform("dingtalk").unwrap().is_configured(&options));
+        assert_eq!(read("enabled: false, ").text("DINGTALK_CLIENT_ID"), None);
+    }
 
     #[test]
     fn a_name_is_only_a_name() {

@@ -544,6 +544,8 @@ fn idle_memory_with_and_without_them() {
             let text = std::fs::read_to_string(home.join("gateway_state.json")).unwrap_or_default();
             text.contains("\"running\"") && text.matches("\"connected\"").count() == connected
         });
+        // The gateway releases memory every ten seconds.
+        std::thread::sleep(std::time::Duration::from_secs(25));
         let text = std::fs::read_to_string(format!("/proc/{}/status", gateway.pid())).unwrap();
         let line = text.lines().find(|line| line.starts_with("VmRSS:")).unwrap().to_owned();
         println!("{connected} connected: {line}");
