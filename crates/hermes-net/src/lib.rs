@@ -29,5 +29,5 @@ pub use error::{Error, TimeoutPhase};
 pub use request::{HttpRequest, RedirectPolicy, UrlTrust};
 pub use resolve::{HostResolver, SystemResolver};
 pub use response::HttpResponse;
-pub use retry_after::retry_after;
+pub use retry_after::{parse_date, retry_after};
 pub use socket::{SocketFrame, SocketLimits, WebSocket};

@@ -14,6 +14,7 @@ mod cronjob;
 mod delegate;
 mod file;
 mod folders;
+mod homeassistant;
 mod image;
 mod memory;
 mod off_thread;
@@ -51,6 +52,7 @@ pub use file::{
     FileGuard, FileOptions, FileTools, LineNumberStyle, LintResult, Linter, SecretMasking, TaskFileState,
 };
 pub use folders::TaskFolders;
+pub use homeassistant::{HomeAssistantAccess, HomeAssistantTool};
 pub use image::{ImageMaker, ImageTool};
 pub use memory::MemoryTool;
 pub use patch::PatchTool;

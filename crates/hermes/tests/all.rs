@@ -28,6 +28,7 @@ mod all {
     mod life;
     mod long_talk;
     mod mcp;
+    mod more_platforms;
     mod pictures;
     mod scenario;
     mod screen;

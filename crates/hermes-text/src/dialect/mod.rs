@@ -7,13 +7,17 @@
 
 mod block;
 mod plain;
+mod signal;
 mod slack;
 mod span;
 mod telegram;
+mod whatsapp;
 
 pub use plain::plain;
+pub use signal::{StyledRange, StyledText, signal};
 pub use slack::slack;
 pub use telegram::telegram;
+pub use whatsapp::whatsapp;
 
 #[cfg(test)]
 mod tests;
