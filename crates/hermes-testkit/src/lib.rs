@@ -5,6 +5,7 @@
 //! it waits on real time unless a script says so: tests synchronise with the server by named gates and request
 //! counts.
 
+mod browser_site;
 mod channel;
 mod client;
 mod clock;
@@ -31,6 +32,7 @@ mod web_services;
 mod website;
 mod wire;
 
+pub use browser_site::BrowserSite;
 pub use channel::{FakeChannel, PostedMessage, SendFault};
 pub use client::{HttpReply, http_get, http_post};
 pub use clock::{RealClock, TestClock};

@@ -6,6 +6,7 @@
 
 mod answer;
 mod argument;
+mod browser;
 mod built_in;
 mod checkpoint;
 mod clarify;
@@ -38,6 +39,7 @@ mod vision;
 mod web;
 mod write_file;
 
+pub use browser::{BrowserAccess, BrowserTool};
 pub use built_in::BUILT_IN_TOOLS;
 pub use checkpoint::{
     ChangeCounts, Checkpoint, CheckpointDiff, CheckpointError, CheckpointManager, CheckpointProject,

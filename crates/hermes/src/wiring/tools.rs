@@ -8,11 +8,11 @@ use hermes_config::user_home;
 use hermes_exec::ProgramRunner;
 use hermes_schedule::{JobStore, Zone};
 use hermes_tools::{
-    CheckpointManager, ClarifyTool, CronJobTool, DelegateTool, ExecuteCodeTool, FileGuard, FileOptions,
-    FileTools, ImageTool, InlineShell, MemoryTool, PlatformToolsets, SecretMasking, SelectedTools,
-    SendMessageTool, SessionSearchTool, SkillManageTool, SkillSource, SkillViewTool, SkillsListTool,
-    SpeechTool, TOOL_SEARCH_TOOLSET, TodoTool, ToolRegistry, ToolSelection, VisionTool, WebExtractTool,
-    WebSearchTool, defer_tools, is_of_server,
+    BrowserTool, CheckpointManager, ClarifyTool, CronJobTool, DelegateTool, ExecuteCodeTool, FileGuard,
+    FileOptions, FileTools, ImageTool, InlineShell, MemoryTool, PlatformToolsets, SecretMasking,
+    SelectedTools, SendMessageTool, SessionSearchTool, SkillManageTool, SkillSource, SkillViewTool,
+    SkillsListTool, SpeechTool, TOOL_SEARCH_TOOLSET, TodoTool, ToolRegistry, ToolSelection, VisionTool,
+    WebExtractTool, WebSearchTool, defer_tools, is_of_server,
 };
 use hermes_types::{Clock, SideModel, Tool};
 
@@ -146,6 +146,12 @@ fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig
     registry.register_checked(Arc::new(SpeechTool::new(speaker)), Arc::new(move || can_speak));
     let can_see = vision.is_some();
     let reader = vision.map(|side| web::picture_reader(side, store, clock, from));
+    let browser = web::browser_access(&command_runtime.browsers, reader.clone(), clock, from);
+    for tool in BrowserTool::all(&Arc::new(browser)) {
+        let tool = Arc::new(tool);
+        let checked = tool.clone();
+        registry.register_checked(tool, Arc::new(move || checked.is_usable()));
+    }
     let vision = VisionTool::new(files, reader);
     registry.register_checked(Arc::new(vision), Arc::new(move || can_see));
     registry

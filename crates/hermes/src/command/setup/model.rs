@@ -134,8 +134,7 @@ fn ask_key(wizard: &mut SetupWizard<'_>, provider: &Provider) -> Result<Option<S
 /// Finds the endpoint of Z.AI that a new key belongs to: its plans have similar keys and different endpoints. Asks the network, so
 /// only a setup with questions does it, and not where an address is chosen already.
 fn find_endpoint(wizard: &mut SetupWizard<'_>, provider: &Provider, key: &Secret) -> Result<()> {
-    let is_chosen =
-        wizard.arguments.base_url.is_some() || wizard.context.env.is_set(provider.base_variable);
+    let is_chosen = wizard.arguments.base_url.is_some() || wizard.context.env.is_set(provider.base_variable);
     if provider.id != "zai" || !wizard.asks() || is_chosen {
         return Ok(());
     }
