@@ -100,9 +100,18 @@ impl CloudService {
         Ok(CloudBrowser { address, lease, features })
     }
 
+    fn key(&self) -> &Secret {
+        match self {
+            Self::Browserbase(options) => &options.key,
+            Self::BrowserUse { key, .. } => key,
+        }
+    }
+
     fn refusal(&self, answer: &ServiceAnswer) -> BrowserError {
         let said = ["message", "error", "detail"].iter().find_map(|name| answer.body[*name].as_str());
-        let said: String = said.unwrap_or_default().chars().take(200).collect();
+        // Some services repeat the key that they refuse.
+        let said = said.unwrap_or_default().replace(self.key().expose(), "***");
+        let said: String = said.chars().take(200).collect();
         let hint = match answer.status {
             401 | 403 => ". Check the key",
             402 => ". The plan of your account does not include it, or is used up",
@@ -126,13 +135,13 @@ impl CloudService {
             hermes_net::Error::Cancelled => BrowserError::Cancelled,
             error => BrowserError::Unavailable(format!("{}: {error}", self.name())),
         };
-        let (header, key) = match self {
-            Self::Browserbase(options) => (HeaderName::from_static("x-bb-api-key"), &options.key),
-            Self::BrowserUse { key, .. } => (HeaderName::from_static("x-browser-use-api-key"), key),
-        };
+        let header = HeaderName::from_static(match self {
+            Self::Browserbase(_) => "x-bb-api-key",
+            Self::BrowserUse { .. } => "x-browser-use-api-key",
+        });
         let url = Url::parse(url).map_err(|_| unavailable(hermes_net::Error::InvalidUrl))?;
         let request = HttpRequest::new(method, url)
-            .secret_header(header, key)
+            .secret_header(header, self.key())
             .and_then(|request| request.json(body))
             .map_err(unavailable)?
             .response_timeout(START_TIMEOUT);

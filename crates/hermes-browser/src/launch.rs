@@ -35,6 +35,9 @@ const APPLICATIONS: [&str; 4] = [
     "/Applications/Brave Browser.app/Contents/MacOS/Brave Browser",
 ];
 
+/// The longest path of the temporary folder: 108 bytes for a socket, less what is added to it.
+const LONGEST_TEMP: usize = 34;
+
 /// What only costs time, memory or privacy in a browser that a program drives.
 const UNWANTED: &str = "--disable-features=Translate,MediaRouter,OptimizationHints,DialMediaRouteProvider,\
                         AutofillServerCommunication,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,WebUIOmniboxPopup,\
@@ -91,7 +94,7 @@ impl LocalBrowserOptions {
         clock: &Arc<dyn Clock>,
     ) -> Result<CdpTransport, BrowserError> {
         let found = self.find(clock).ok_or_else(|| BrowserError::Unavailable(self.missing()))?;
-        let folder = remove_on_exit(&self.temp, "hermes-browser-");
+        let folder = remove_on_exit(short(&self.temp), "hb-");
         make_private(&folder).map_err(|error| {
             BrowserError::Unavailable(format!("{}: {error}; the browser was not started", folder.display()))
         })?;
@@ -160,6 +163,11 @@ impl LocalBrowserOptions {
             }
         }
     }
+}
+
+/// Returns a folder for profiles whose path is short enough for the socket that the browser creates below it.
+fn short(temp: &Path) -> &Path {
+    if temp.as_os_str().len() <= LONGEST_TEMP { temp } else { Path::new("/tmp") }
 }
 
 /// Tells whether a browser started here has to run without its own sandbox, which refuses to work for root.

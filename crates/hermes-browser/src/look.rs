@@ -7,11 +7,9 @@ use serde_json::{Value, json};
 
 use crate::browser::text_of;
 use crate::error::BrowserError;
-use crate::pages::{ConsoleMessage, Tab, TargetKind};
+use crate::pages::{ConsoleMessage, Tab};
 use crate::session::{BrowserSession, ScrollDirection};
-use crate::snapshot::{
-    ElementReference, FrameTree, PageSnapshot, PageTree, SnapshotDetail, clickable_elements, write_snapshot,
-};
+use crate::snapshot::{ElementReference, PageSnapshot, SnapshotDetail, write_snapshot};
 
 const SCROLL: &str = include_str!("scripts/scroll.js");
 const IMAGES: &str = include_str!("scripts/images.js");
@@ -20,8 +18,7 @@ const MARKS: &str = include_str!("scripts/marks.js");
 /// The largest screenshot, in pixels.
 const WIDEST: f64 = 2_000.0;
 const HIGHEST: f64 = 6_000.0;
-/// The most frames of a page that are read, and the most elements that are marked.
-const MOST_FRAMES: usize = 40;
+/// The most elements that are marked.
 const MOST_MARKS: usize = 150;
 
 /// A picture of a page.
@@ -59,79 +56,21 @@ pub struct ScrollPosition {
 impl BrowserSession {
     /// Reads the page with its frames as text.
     pub async fn snapshot(&mut self, detail: SnapshotDetail) -> Result<PageSnapshot, BrowserError> {
-        let tab = self.tab()?;
+        let tab = self.page.tab()?;
         self.sync_references(&tab);
-        let page = self.read_tree(&tab).await?;
+        let page = self.page.read_tree(&tab).await?;
         Ok(write_snapshot(&page, detail, &mut self.references))
-    }
-
-    async fn read_tree(&self, tab: &Tab) -> Result<PageTree, BrowserError> {
-        let mut page = PageTree::default();
-        // Sessions whose frames are still to be read, with the frame's owner.
-        let mut waiting: Vec<(String, Option<String>)> = vec![(tab.session.clone(), None)];
-        while let Some((session, parent)) = waiting.pop() {
-            let frames = match self.call(&session, "Page.getFrameTree", json!({})).await {
-                Ok(frames) => frames,
-                // A frame that has just gone.
-                Err(BrowserError::Refused(_)) if parent.is_some() => continue,
-                Err(error) => return Err(error),
-            };
-            let clickable = self.clickable(&session).await;
-            let mut tree = vec![(&frames["frameTree"], parent.clone())];
-            while let Some((entry, parent)) = tree.pop() {
-                if page.frames.len() >= MOST_FRAMES {
-                    return Ok(page);
-                }
-                let frame = text_of(&entry["frame"], "id");
-                let params = json!({"frameId": frame});
-                let nodes = match self.call(&session, "Accessibility.getFullAXTree", params).await {
-                    Ok(nodes) => nodes,
-                    Err(BrowserError::Refused(_)) if !page.frames.is_empty() => continue,
-                    Err(error) => return Err(error),
-                };
-                if let Some(parent) = parent
-                    && let Some(owner) = self.frame_owner(&parent, &frame).await
-                {
-                    page.owners.insert((parent, owner), page.frames.len());
-                }
-                page.frames.push(FrameTree::new(&session, &frame, &nodes, clickable.clone()));
-                let children = entry["childFrames"].as_array().map(Vec::as_slice).unwrap_or_default();
-                tree.extend(children.iter().map(|child| (child, Some(session.clone()))));
-            }
-            let of_session = self.pages.read(|state| {
-                let frames = state.targets.iter().filter(|(_, facts)| {
-                    facts.kind == TargetKind::Frame && facts.parent.as_ref() == Some(&session)
-                });
-                frames.map(|(id, _)| id.clone()).collect::<Vec<_>>()
-            });
-            waiting.extend(of_session.into_iter().map(|id| (id, Some(session.clone()))));
-        }
-        Ok(page)
-    }
-
-    /// Returns the elements that react to the mouse. Without them the snapshot is only less complete.
-    async fn clickable(&self, session: &str) -> HashSet<i64> {
-        let params = json!({"computedStyles": ["cursor"]});
-        match self.call(session, "DOMSnapshot.captureSnapshot", params).await {
-            Ok(answer) => clickable_elements(&answer),
-            Err(_) => HashSet::new(),
-        }
-    }
-
-    async fn frame_owner(&self, parent: &str, frame: &str) -> Option<i64> {
-        let owner = self.call(parent, "DOM.getFrameOwner", json!({"frameId": frame})).await.ok()?;
-        owner["backendNodeId"].as_i64()
     }
 
     /// Scrolls the page, or what is scrolled in its middle.
     pub async fn scroll(&mut self, direction: ScrollDirection) -> Result<ScrollPosition, BrowserError> {
-        let tab = self.tab()?;
+        let tab = self.page.tab()?;
         let sign = match direction {
             ScrollDirection::Up => -1,
             ScrollDirection::Down => 1,
         };
-        let found = self.evaluate(&tab, SCROLL, &json!(sign)).await?;
-        self.settle().await?;
+        let found = self.page.evaluate(&tab, SCROLL, &json!(sign)).await?;
+        self.page.settle().await?;
         let number = |name: &str| found[name].as_f64().unwrap_or_default();
         Ok(ScrollPosition {
             moved: found["moved"].as_bool() == Some(true),
@@ -142,14 +81,14 @@ impl BrowserSession {
 
     /// Lists the pictures of the page; `None` if the page does not tell.
     pub async fn images(&mut self) -> Result<Option<Vec<Value>>, BrowserError> {
-        let tab = self.tab()?;
-        let found = self.evaluate(&tab, IMAGES, &json!(null)).await?;
+        let tab = self.page.tab()?;
+        let found = self.page.evaluate(&tab, IMAGES, &json!(null)).await?;
         Ok(found.as_array().cloned())
     }
 
     /// Returns what the pages wrote, oldest first.
     pub fn messages(&self, clear: ClearMessages) -> PageMessages {
-        self.pages.change(|state| {
+        self.page.pages.change(|state| {
             let messages = PageMessages {
                 console: state.console.iter().cloned().collect(),
                 exceptions: state.exceptions.iter().cloned().collect(),
@@ -164,8 +103,8 @@ impl BrowserSession {
 
     /// Takes a picture of the whole page.
     pub async fn screenshot(&mut self, marks: ScreenshotMarks) -> Result<Screenshot, BrowserError> {
-        let tab = self.tab()?;
-        let metrics = self.call(&tab.session, "Page.getLayoutMetrics", json!({})).await?;
+        let tab = self.page.tab()?;
+        let metrics = self.page.call(&tab.session, "Page.getLayoutMetrics", json!({})).await?;
         let size = |name: &str| metrics["cssContentSize"][name].as_f64().unwrap_or(1_000.0).max(1.0);
         let (width, height) = (size("width").min(WIDEST), size("height").min(HIGHEST));
         let marked = match marks {
@@ -181,10 +120,10 @@ impl BrowserSession {
             "format": "png", "captureBeyondViewport": true,
             "clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1},
         });
-        let taken = self.call(&tab.session, "Page.captureScreenshot", params).await;
+        let taken = self.page.call(&tab.session, "Page.captureScreenshot", params).await;
         if !marked.is_empty() {
             // The page is as before, or gone.
-            let _ = self.evaluate(&tab, MARKS, &json!([])).await;
+            let _ = self.page.evaluate(&tab, MARKS, &json!([])).await;
         }
         let png = BASE64
             .decode(text_of(&taken?, "data").as_bytes())
@@ -207,7 +146,7 @@ impl BrowserSession {
             if marked.len() >= MOST_MARKS || !taken.insert(number) {
                 continue;
             }
-            let Some(place) = self.place(&element).await? else { continue };
+            let Some(place) = self.page.place(&element).await? else { continue };
             let (x, y) = (place.x + scrolled.0, place.y + scrolled.1);
             if x < 0.0 || y < 0.0 || x > size.0 || y > size.1 {
                 continue;
@@ -217,7 +156,7 @@ impl BrowserSession {
             );
             marked.push((number, element));
         }
-        self.evaluate(tab, MARKS, &Value::Array(places)).await?;
+        self.page.evaluate(tab, MARKS, &Value::Array(places)).await?;
         Ok(marked)
     }
 }

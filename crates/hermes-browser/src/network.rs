@@ -53,7 +53,7 @@ pub type PolicySource = Arc<dyn Fn() -> Arc<UrlPolicy> + Send + Sync>;
 
 /// Says who resolves a name that this machine cannot resolve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NameResolution {
+pub enum HostNameResolution {
     /// This machine; what it cannot resolve is refused.
     Here,
     /// The configured proxy, which decides where this machine knows no address.
@@ -67,7 +67,7 @@ pub(crate) struct RequestGuard(Arc<GuardState>);
 struct GuardState {
     network: Arc<dyn BrowserNetwork>,
     policy: PolicySource,
-    resolution: NameResolution,
+    resolution: HostNameResolution,
     clock: Arc<dyn Clock>,
     known: Mutex<HashMap<String, KnownName>>,
 }
@@ -81,7 +81,7 @@ impl RequestGuard {
     pub(crate) fn new(
         network: Arc<dyn BrowserNetwork>,
         policy: PolicySource,
-        resolution: NameResolution,
+        resolution: HostNameResolution,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self(Arc::new(GuardState { network, policy, resolution, clock, known: Mutex::default() }))
@@ -179,7 +179,7 @@ impl RequestGuard {
     }
 
     fn judge(&self, name: &str, addresses: &[IpAddr]) -> Result<(), UrlDenial> {
-        if addresses.is_empty() && self.0.resolution == NameResolution::Here {
+        if addresses.is_empty() && self.0.resolution == HostNameResolution::Here {
             return Err(UrlDenialReason::Unresolved(name.to_owned()).into());
         }
         let policy = (self.0.policy)();

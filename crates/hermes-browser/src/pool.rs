@@ -19,7 +19,7 @@ use crate::cloud::CloudService;
 use crate::connection::{CdpTransport, LARGEST_MESSAGE};
 use crate::error::BrowserError;
 use crate::launch::LocalBrowserOptions;
-use crate::network::{BrowserNetwork, NameResolution, PolicySource, RequestGuard};
+use crate::network::{BrowserNetwork, HostNameResolution, PolicySource, RequestGuard};
 use crate::pages::TaskPages;
 use crate::proxy::CheckingProxy;
 use crate::session::{BrowserSession, SessionFeatures};
@@ -53,7 +53,7 @@ pub struct BrowserOptions {
     pub policy: PolicySource,
     /// What resolves names and connects; `None` for the HTTP client.
     pub network: Option<Arc<dyn BrowserNetwork>>,
-    pub resolution: NameResolution,
+    pub resolution: HostNameResolution,
     pub dialogs: DialogPolicy,
     /// The folder for files that pages make the browser save.
     pub downloads: PathBuf,
@@ -122,6 +122,10 @@ impl BrowserPool {
             watched: Mutex::default(),
             stop: Cancel::new(),
         }))
+    }
+
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.0.clock
     }
 
     /// Returns the address that a user chose while the program runs.

@@ -10,6 +10,7 @@ mod all {
     mod api_kill;
     mod attended;
     mod backends;
+    mod browser;
     mod chaos;
     mod chat;
     mod children;

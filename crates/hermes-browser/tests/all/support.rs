@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_browser::{
-    BrowserNetwork, BrowserOptions, BrowserPlace, BrowserPool, DialogPolicy, LocalBrowserOptions,
-    NameResolution, PageSnapshot, SessionInUse, SnapshotDetail, WindowMode,
+    BrowserNetwork, BrowserOptions, BrowserPlace, BrowserPool, DialogPolicy, HostNameResolution,
+    LocalBrowserOptions, PageSnapshot, SessionInUse, SnapshotDetail, WindowMode,
 };
 use hermes_exec::Variables;
 use hermes_net::{Config as NetConfig, HttpClient, UrlPolicy};
@@ -52,8 +52,17 @@ pub(crate) struct BrowserFixture {
 
 impl BrowserFixture {
     /// Returns the fixture, or nothing where no browser is installed.
-    #[expect(clippy::disallowed_methods, reason = "the browser is on the path of whoever runs the tests")]
     pub(crate) fn new() -> Option<Self> {
+        let fixture = Self::without_browser();
+        if fixture.options.local.find(&fixture.clock).is_none() {
+            peer_is_missing("chromium");
+            return None;
+        }
+        Some(fixture)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the browser is on the path of whoever runs the tests")]
+    pub(crate) fn without_browser() -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let folder = tempfile::tempdir().unwrap();
         let pairs: Vec<(String, String)> = std::env::vars().collect();
@@ -67,28 +76,29 @@ impl BrowserFixture {
             temp: folder.path().to_owned(),
             proxy: None,
         };
-        if local.find(&clock).is_none() {
-            peer_is_missing("chromium");
-            return None;
-        }
         let options = BrowserOptions {
             place: BrowserPlace::Local,
             local,
             http: Arc::new(move || HttpClient::new(net.clone()).map_err(|error| error.to_string())),
             policy: Arc::new(move || policy.clone()),
             network: Some(Arc::new(PublicNetwork)),
-            resolution: NameResolution::Here,
+            resolution: HostNameResolution::Here,
             dialogs: DialogPolicy::AskModel,
             downloads: folder.path().join("downloads"),
             command_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_mins(5),
         };
         let site = BrowserSite::start("site.example", "other.example").unwrap();
-        Some(Self { site, folder, pool: BrowserPool::new(clock.clone()), options, clock })
+        Self { site, folder, pool: BrowserPool::new(clock.clone()), options, clock }
     }
 
     pub(crate) async fn session(&self, task: &str) -> SessionInUse {
         self.pool.session(&task.into(), &self.options, &Cancel::new()).await.unwrap()
+    }
+
+    /// Returns why no session is opened.
+    pub(crate) async fn refusal(&self) -> String {
+        self.pool.session(&"t".into(), &self.options, &Cancel::new()).await.unwrap_err().to_string()
     }
 
     /// Returns a session with a page of the site.

@@ -50,13 +50,13 @@ impl MediaFixture {
 
     fn speaker(&self) -> Speaker {
         let (http, clock) = Self::http();
-        let path = format!("{}:/bin", self.folder.path().join("bin").display());
+        let path = self.folder.path().join("bin").display().to_string();
         let variables = [("PATH", path.as_str())];
         let settings = SpeechSettings::resolve(&self.config, &self.env);
         Speaker {
             settings: SpeechSettings { elevenlabs_url: self.services.base("elevenlabs"), ..settings },
             http,
-            programs: ProgramRunner::new(Variables::for_commands(variables, &[], &[]), clock.clone()),
+            programs: ProgramRunner::new(Variables::exactly(variables), clock.clone()),
             clock,
             local_time: CivilTime::utc,
             folder: self.folder.path().join("audio"),

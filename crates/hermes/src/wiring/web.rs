@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use hermes_browser::{
     BrowserOptions, BrowserPlace, BrowserPool, BrowserbaseOptions, CloudService, DialogPolicy,
-    LocalBrowserOptions, NameResolution, WindowMode,
+    HostNameResolution, LocalBrowserOptions, WindowMode,
 };
 use hermes_config::settings::{
-    BrowserBackend, BrowserDialogs, BrowserSettings, ImageSettings, SecuritySettings, SpeechSettings,
-    TranscriptionSettings, WebSettings,
+    BrowserBackend, BrowserDialogs, BrowserSettings, ImageSettings, SandboxNetwork, SecuritySettings,
+    SpeechSettings, TerminalSettings, TranscriptionSettings, WebSettings,
 };
 use hermes_config::{ProgramSurface, user_home};
 use hermes_exec::ProgramRunner;
@@ -71,11 +71,16 @@ pub(crate) fn browser_options(clock: &Arc<dyn Clock>, from: ProgramConfig<'_>) -
     security.allow_private_urls |= settings.allow_private_urls;
     let http = lazy_client(&security, clock, from);
     // Tests put an emulator in the place of a service.
-    let base =
-        |name: &str, usual: &str| context.env.get(name).unwrap_or(usual).trim_end_matches('/').to_owned();
-    let resolution = if settings.proxy.is_some() { NameResolution::Proxy } else { NameResolution::Here };
+    let terminal = TerminalSettings::resolve(config, &context.env);
+    // Commands reach this machine even without a network, and with it the proxy of the browser.
+    let is_cut_off = terminal.sandbox_network == SandboxNetwork::Off && settings.proxy.is_none();
+    let resolution =
+        if settings.proxy.is_some() { HostNameResolution::Proxy } else { HostNameResolution::Here };
     BrowserOptions {
         place: match settings.backend {
+            BrowserBackend::Local if is_cut_off => BrowserPlace::Nowhere(
+                "with terminal.sandbox_network: off, commands would reach the network through the browser's proxy".to_owned(),
+            ),
             BrowserBackend::Local => BrowserPlace::Local,
             BrowserBackend::Address(address) => BrowserPlace::Address(address),
             BrowserBackend::Browserbase(wanted) => {

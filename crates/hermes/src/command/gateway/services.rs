@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hermes_browser::BrowserPool;
 use hermes_config::write;
 use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode};
 use hermes_gateway::slash::{CommandSurface, ProgramCommand, ServiceCommand};
@@ -39,6 +40,7 @@ pub(crate) struct ProgramServices {
     clock: Arc<dyn Clock>,
     approvals: Arc<Approvals>,
     processes: ProcessRegistry,
+    browsers: BrowserPool,
     mcp: McpRuntime,
     plugins: PluginHost,
     checkpoints: Option<Arc<CheckpointManager>>,
@@ -58,7 +60,7 @@ impl ProgramServices {
         restart: Arc<Notify>,
     ) -> Self {
         let (store, clock) = (runtime.store.clone(), runtime.clock.clone());
-        let CommandRuntime { approvals, processes, .. } = runtime.command_runtime.clone();
+        let CommandRuntime { approvals, processes, browsers, .. } = runtime.command_runtime.clone();
         let programs = ProgramRunner::new(child_variables(&live.current().env, &[]), clock.clone());
         let scripts = JobScripts::new(live.clone(), clock.clone());
         let (mcp, plugins) = (runtime.mcp.clone(), runtime.extensions.plugins.clone());
@@ -68,6 +70,7 @@ impl ProgramServices {
             clock,
             approvals,
             processes,
+            browsers,
             mcp,
             plugins,
             checkpoints,
@@ -99,6 +102,7 @@ impl ProgramServices {
             mcp: self.mcp.clone(),
             plugins: self.plugins.clone(),
             processes: self.processes.clone(),
+            browsers: self.browsers.clone(),
             background: Vec::new(),
             surface: CommandSurface::Chat,
             yolo: Yolo::Off,
