@@ -24,6 +24,7 @@ pub const BUILT_IN_TOOLS: &[ToolDescriptor<'static>] = &[
     crate::vision::DESCRIPTOR,
     crate::image::DESCRIPTOR,
     crate::speech::DESCRIPTOR,
+    crate::mixture::DESCRIPTOR,
     crate::terminal::DESCRIPTOR,
     crate::process::DESCRIPTOR,
     crate::code::DESCRIPTOR,

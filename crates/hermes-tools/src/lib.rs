@@ -17,6 +17,7 @@ mod file;
 mod folders;
 mod image;
 mod memory;
+mod mixture;
 mod off_thread;
 mod patch;
 mod process;
@@ -55,6 +56,7 @@ pub use file::{
 pub use folders::TaskFolders;
 pub use image::{ImageMaker, ImageTool};
 pub use memory::MemoryTool;
+pub use mixture::{MixtureModels, MixtureTool};
 pub use patch::PatchTool;
 pub use process::{
     ProcessNotice, ProcessNoticeKind, ProcessNoticeSink, ProcessNotificationLevel, ProcessRegistry,

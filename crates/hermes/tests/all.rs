@@ -29,6 +29,7 @@ mod all {
     mod life;
     mod long_talk;
     mod mcp;
+    mod mixture;
     mod pictures;
     mod scenario;
     mod screen;
