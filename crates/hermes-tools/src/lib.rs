@@ -13,6 +13,7 @@ mod clarify;
 mod code;
 mod cronjob;
 mod delegate;
+mod edge_voice;
 mod file;
 mod folders;
 mod image;

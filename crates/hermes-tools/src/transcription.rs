@@ -111,8 +111,12 @@ impl Transcriber {
             let arguments =
                 arguments.chain([recording.into()]).chain(["-ac", "1", "-ar", "16000"].map(Into::into));
             let arguments = arguments.chain([converted.clone().into(), "-y".into()]).collect();
-            self.run("ffmpeg", arguments, &output.path, CONVERSION_TIMEOUT, cancel).await?;
-            input = converted;
+            match self.run("ffmpeg", arguments, &output.path, CONVERSION_TIMEOUT, cancel).await {
+                Ok(()) => input = converted,
+                Err(reason) if cancel.is_cancelled() => return Err(reason),
+                // The recognizer may know what ffmpeg does not.
+                Err(reason) => tracing::debug!(reason, "a recording was not converted"),
+            }
         }
         let settings = &self.settings;
         if let Some(template) = &settings.command {
