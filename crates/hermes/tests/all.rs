@@ -10,6 +10,7 @@ mod all {
     mod api_kill;
     mod attended;
     mod backends;
+    mod browser;
     mod chaos;
     mod chat;
     mod children;
@@ -28,6 +29,7 @@ mod all {
     mod life;
     mod long_talk;
     mod mcp;
+    mod mixture;
     mod more_platforms;
     mod pictures;
     mod scenario;

@@ -42,6 +42,7 @@ pub enum ProgramCommand {
     Insights,
     ReloadMcp,
     Plugins,
+    Browser,
     Curator,
     Bundles,
     Version,
@@ -429,6 +430,14 @@ pub const COMMANDS: &[SlashCommand] = &[
         .or(&["reload_mcp"])
         .for_owners(),
     command(Program(ProgramCommand::Plugins), "plugins", "", "list the plugins and what they added", Refuse),
+    command(
+        Program(ProgramCommand::Browser),
+        "browser",
+        "[status | connect [address] | disconnect]",
+        "show which browser is used, or use one that runs",
+        Refuse,
+    )
+    .for_owners(),
     command(
         Program(ProgramCommand::Curator),
         "curator",

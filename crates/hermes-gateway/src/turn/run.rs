@@ -271,6 +271,9 @@ impl TurnRunner {
         if reply.is_none() {
             self.display.remove_cursor(shown.clone(), envelope).await;
         }
+        if let Some(answer) = reply.take_if(|_| result.failure.is_none()) {
+            reply = Some(self.messages.with_speech(answer, rows, &cancel).await);
+        }
         let next = match goal::after_turn(&agent, &result, stopped).await? {
             GoalOutcome::Nothing => None,
             GoalOutcome::GoesOn => {

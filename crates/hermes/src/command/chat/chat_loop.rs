@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use hermes_agent::{Agent, Conversation, Naming, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork};
+use hermes_exec::release_program_pages;
 use hermes_plugins::PluginMessage;
 use hermes_store::EndReason;
 use hermes_task::TaskGroup;
@@ -268,6 +269,8 @@ impl ChatLoop<'_> {
                 self.run_turn(TurnInput::text(prompt)).await?;
                 continue;
             }
+            // A chat that waits for its user needs little of the program.
+            release_program_pages();
             let Some(message) = self.next_message().await else { return Ok(()) };
             if message.is_blank() {
                 continue;

@@ -187,6 +187,7 @@ async fn run_program_command(chat: &mut ChatLoop<'_>, command: ProgramCommand, r
         mcp: chat.runtime.mcp().clone(),
         plugins: chat.runtime.extensions().plugins.clone(),
         processes: chat.runtime.command_runtime.processes.clone(),
+        browsers: chat.runtime.command_runtime.browsers.clone(),
         background: chat.background.list().describe(chat.runtime.agent.clock().now()),
         surface: CommandSurface::Terminal,
         yolo: chat.yolo,
@@ -195,6 +196,7 @@ async fn run_program_command(chat: &mut ChatLoop<'_>, command: ProgramCommand, r
     let slow = match command {
         ProgramCommand::ReloadMcp => Some("Reconnecting MCP servers…"),
         ProgramCommand::Debug => Some("Writing the report…"),
+        ProgramCommand::Browser => Some("Asking the browser…"),
         ProgramCommand::Model => Some("Asking the provider…"),
         _ => None,
     };

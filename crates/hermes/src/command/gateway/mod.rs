@@ -8,6 +8,7 @@ pub(crate) mod service;
 mod services;
 pub(crate) mod setup;
 mod shutdown;
+mod spoken_answers;
 mod status;
 mod update;
 

@@ -398,6 +398,9 @@ impl GatewayRuntime {
                     update::report(self.live.home(), self.sender.outbox(), clock.now()).await;
                     let most = if self.active_turns() == 0 { LOGS_WHEN_IDLE } else { LOGS_AT_ONCE };
                     self.logs.write_pending(&self.live.home().sessions(), most, clock.now()).await;
+                    if self.active_turns() == 0 {
+                        release_program_pages();
+                    }
                     None
                 }
             };
