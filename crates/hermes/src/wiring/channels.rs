@@ -1,5 +1,6 @@
 //! Opens the chat platforms of the gateway with the user's settings, and implements [`ChannelHost`] for them.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::Arc;
@@ -86,6 +87,7 @@ pub(crate) fn open(
     state: &Arc<StateFile>,
 ) -> ChannelLocks {
     let settings = live.current();
+    let contexts = ContextSource::new(live, clock, mounts);
     let mut channels = ChannelLocks::default();
     for platform in PLATFORMS {
         let options = options(platform, &settings.config, &settings.env);
@@ -99,8 +101,7 @@ pub(crate) fn open(
                 continue;
             }
         }
-        let context = channel_context(live, clock, mounts, &settings);
-        match context.and_then(|context| (platform.open)(&options, context)) {
+        match contexts.context().and_then(|context| (platform.open)(&options, context)) {
             Ok(channel) => supervisor.supervise(channel, state.clone()),
             Err(reason) => {
                 let code = format!("{}_connect_error", platform.name);
@@ -139,13 +140,13 @@ impl PlatformCatalog for ConfiguredPlatforms {
 /// Opens every configured platform for sending only.
 pub(crate) fn connect(delivery: &Delivery, live: &LiveSettings, clock: &Arc<dyn Clock>) {
     let settings = live.current();
+    let contexts = ContextSource::new(live, clock, &WebhookMounts::default());
     for platform in PLATFORMS {
         let options = options(platform, &settings.config, &settings.env);
         if !platform.is_configured(&options) {
             continue;
         }
-        let context = channel_context(live, clock, &WebhookMounts::default(), &settings);
-        match context.and_then(|context| (platform.open)(&options, context)) {
+        match contexts.context().and_then(|context| (platform.open)(&options, context)) {
             Ok(channel) => delivery.connect(channel),
             Err(reason) => tracing::warn!(platform = platform.name, reason, "nothing is sent there"),
         }
@@ -176,24 +177,36 @@ fn acquire_lock(
     }
 }
 
-fn channel_context(
-    live: &LiveSettings,
-    clock: &Arc<dyn Clock>,
-    mounts: &WebhookMounts,
-    settings: &GatewaySettings,
-) -> Result<ChannelContext, String> {
-    let mut net = net_config(&settings.env, clock);
-    if SecuritySettings::resolve(&settings.config, &settings.env).allow_private_urls {
-        net.policy.private = PrivateAddresses::Allow;
+/// Builds what channels are opened with. All of them share one HTTP client, whose TLS settings take memory.
+struct ContextSource<'a> {
+    live: &'a LiveSettings,
+    clock: &'a Arc<dyn Clock>,
+    mounts: WebhookMounts,
+    client: OnceCell<Result<HttpClient, String>>,
+}
+
+impl<'a> ContextSource<'a> {
+    fn new(live: &'a LiveSettings, clock: &'a Arc<dyn Clock>, mounts: &WebhookMounts) -> Self {
+        Self { live, clock, mounts: mounts.clone(), client: OnceCell::new() }
     }
-    let client = HttpClient::new(net).map_err(|error| error.to_string())?;
-    Ok(ChannelContext {
-        client,
-        clock: clock.clone(),
-        host: Arc::new(HomeHost { live: live.clone() }),
-        mounts: mounts.clone(),
-        commands: menu(),
-    })
+
+    fn context(&self) -> Result<ChannelContext, String> {
+        let client = self.client.get_or_init(|| {
+            let settings = self.live.current();
+            let mut net = net_config(&settings.env, self.clock);
+            if SecuritySettings::resolve(&settings.config, &settings.env).allow_private_urls {
+                net.policy.private = PrivateAddresses::Allow;
+            }
+            HttpClient::new(net).map_err(|error| error.to_string())
+        });
+        Ok(ChannelContext {
+            client: client.clone()?,
+            clock: self.clock.clone(),
+            host: Arc::new(HomeHost { live: self.live.clone() }),
+            mounts: self.mounts.clone(),
+            commands: menu(),
+        })
+    }
 }
 
 /// Returns the chat commands for platform menus.
