@@ -26,6 +26,7 @@ use crate::session::{BrowserSession, SessionFeatures};
 
 /// How often idle sessions are looked for.
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest life of a connection to a browser that runs elsewhere.
 const LONGEST_LIFE: Duration = Duration::from_hours(24 * 30);
 
@@ -385,15 +386,15 @@ impl BrowserPool {
         *watched = true;
         let pool = self.clone();
         let work = async move {
-            while pool.close_idle().await {
-                pool.0.clock.sleep(CHECK_INTERVAL).await;
+            while let Some(next) = pool.close_idle().await {
+                pool.0.clock.sleep(next).await;
             }
         };
         drop(hermes_task::spawn_named("idle browsers", &self.0.stop, work));
     }
 
-    /// Closes idle sessions. Returns false, and counts as stopped, once none is open.
-    async fn close_idle(&self) -> bool {
+    /// Closes idle sessions. Returns when to look again; nothing, and counts as stopped, once none is open.
+    async fn close_idle(&self) -> Option<Duration> {
         let now = self.0.clock.monotonic();
         let idle: Vec<TaskId> = lock(&self.0.tasks)
             .iter()
@@ -408,8 +409,9 @@ impl BrowserPool {
             self.close(task).await;
         }
         let mut watched = lock(&self.0.watched);
-        *watched = !lock(&self.0.tasks).is_empty();
-        *watched
+        let shortest = lock(&self.0.tasks).values().map(|slot| slot.idle_timeout).min();
+        *watched = shortest.is_some();
+        shortest.map(|timeout| timeout.clamp(SHORTEST_INTERVAL, CHECK_INTERVAL))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a session does with real pages in a real browser.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use hermes_browser::{
     BrowserError, ClearMessages, DownloadReport, KeyEffect, ScreenshotMarks, ScrollDirection, SnapshotDetail,
@@ -225,6 +226,26 @@ async fn peer_chromium_keeps_ten_sessions_apart() {
     fixture.pool.close_all().await;
     assert_eq!(fixture.pool.open_sessions(), 0);
     assert_eq!(files(fixture.folder.path()), ["downloads"]);
+}
+
+#[tokio::test]
+async fn peer_chromium_is_closed_when_it_is_idle_and_not_before() {
+    let Some(mut fixture) = BrowserFixture::new() else { return };
+    fixture.options.idle_timeout = Duration::from_millis(300);
+    let in_use = fixture.at("/login").await;
+    let other = fixture.session("other").await;
+    drop(other);
+    while fixture.pool.open_sessions() > 1 {
+        tokio::task::yield_now().await;
+    }
+    assert!(files(fixture.folder.path()).len() > 1, "the one that is used stays open");
+    drop(in_use);
+    while fixture.pool.open_sessions() > 0 || files(fixture.folder.path()).len() > 1 {
+        tokio::task::yield_now().await;
+    }
+    let page = fixture.at("/welcome").await;
+    drop(page);
+    fixture.pool.close_all().await;
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use hermes_config::settings::SpeechSettings;
+use hermes_config::settings::{SpeechProvider, SpeechSettings};
 use hermes_config::{Config, ProgramSurface, write};
 use hermes_gateway::AnswerToSpeak;
 use hermes_store::WaitingMessage;
@@ -118,7 +118,7 @@ impl SpokenAnswers {
     /// Names the voice, or says what is missing.
     fn voice(&self) -> Result<&'static str, String> {
         let speaker = web::speaker(ProgramSurface::Gateway, &self.clock, self.from());
-        speaker.provider().map(|provider| provider.name())
+        speaker.provider().map(SpeechProvider::name)
     }
 
     fn settings(&self) -> SpeechSettings {
