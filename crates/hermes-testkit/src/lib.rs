@@ -19,6 +19,7 @@ mod home;
 pub mod homeassistant;
 mod http;
 mod load;
+pub mod mail;
 pub mod mattermost;
 mod model;
 mod peer;

@@ -27,6 +27,7 @@ mod all {
     mod install;
     mod life;
     mod long_talk;
+    mod mail_peer;
     mod mcp;
     mod more_platforms;
     mod pictures;
