@@ -9,6 +9,7 @@ mod approval;
 mod backoff;
 mod dingtalk;
 mod discord;
+mod email;
 mod fetch;
 mod homeassistant;
 mod host;

@@ -78,6 +78,7 @@ pub const PLATFORMS: &[Platform] = &[
     crate::mattermost::PLATFORM,
     crate::homeassistant::PLATFORM,
     crate::dingtalk::PLATFORM,
+    crate::email::PLATFORM,
     crate::sms::PLATFORM,
 ];
 

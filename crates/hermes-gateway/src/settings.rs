@@ -17,7 +17,7 @@ use hermes_config::settings::{
 };
 use hermes_config::yaml::YamlValue;
 use hermes_config::{Config, Env, Home, ProgramSurface};
-use hermes_types::{ChatKind, platform_facts};
+use hermes_types::{ChatKind, PlatformTrait, platform_facts, platform_has};
 use serde_json::Value as Json;
 
 use crate::session::{ConversationSharing, SessionIsolation};
@@ -106,7 +106,13 @@ impl GatewaySettings {
         let of = |dotted: String| self.config.non_empty_text(&dotted);
         of(format!("platforms.{platform}.extra.unauthorized_dm_behavior"))
             .or_else(|| of(format!("{platform}.unauthorized_dm_behavior")))
-            .map_or(self.unknown_senders, |text| parse_unknown_sender_policy(&text))
+            .map_or_else(
+                || match platform_has(platform, PlatformTrait::IgnoresUnknownUsers) {
+                    true => UnknownSenderPolicy::Ignore,
+                    false => self.unknown_senders,
+                },
+                |text| parse_unknown_sender_policy(&text),
+            )
     }
 
     /// Returns the chat that receives a platform's unrequested messages.

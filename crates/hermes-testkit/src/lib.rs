@@ -21,6 +21,7 @@ mod home;
 pub mod homeassistant;
 mod http;
 mod load;
+pub mod mail;
 pub mod mattermost;
 mod model;
 mod peer;

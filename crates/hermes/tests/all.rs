@@ -28,6 +28,7 @@ mod all {
     mod install;
     mod life;
     mod long_talk;
+    mod mail_peer;
     mod mcp;
     mod mixture;
     mod more_platforms;

@@ -4,6 +4,7 @@
 
 mod dingtalk;
 mod discord;
+mod email;
 mod homeassistant;
 mod mattermost;
 mod signal;

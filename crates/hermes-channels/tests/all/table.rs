@@ -19,6 +19,7 @@ fn what_platforms_can_do_is_known_without_a_connection() {
         ("mattermost", 4000, LengthUnit::Scalars),
         ("homeassistant", 4096, LengthUnit::Scalars),
         ("dingtalk", 20_000, LengthUnit::Scalars),
+        ("email", 50_000, LengthUnit::Scalars),
         ("sms", 1600, LengthUnit::Scalars),
     ];
     assert_eq!(known, expected);

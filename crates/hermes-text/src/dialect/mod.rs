@@ -6,6 +6,7 @@
 //! is never too long afterwards.
 
 mod block;
+mod html;
 mod plain;
 mod signal;
 mod slack;
@@ -13,6 +14,7 @@ mod span;
 mod telegram;
 mod whatsapp;
 
+pub use html::html;
 pub use plain::plain;
 pub use signal::{StyledRange, StyledText, signal};
 pub use slack::slack;

@@ -3,7 +3,7 @@
 use hermes_testkit::telegram::{FormattedText, parse_markdown_v2};
 use proptest::prelude::*;
 
-use super::{plain, signal, slack, telegram, whatsapp};
+use super::{html, plain, signal, slack, telegram, whatsapp};
 
 /// Tricky texts, as models sometimes write them.
 const PAGE: &[(&str, &str)] = &[
@@ -89,6 +89,22 @@ fn long_lines_of_marks_are_read_in_no_time() {
         let line = piece.repeat(20_000 / piece.len());
         assert!(parse_markdown_v2(&telegram(&line)).is_ok(), "{piece}");
     }
+}
+
+#[test]
+fn markup_for_mail_is_escaped_and_keeps_lines() {
+    let check = |text: &str, body: &str| {
+        assert_eq!(html(text), format!("<html><body>\n{body}</body></html>\n"));
+    };
+    check(
+        "# Title\n\n**a** _b_ ~~c~~ `<d>`",
+        "<b>Title</b><br>\n<br>\n<b>a</b> <i>b</i> <s>c</s> <code>&lt;d&gt;</code>\n",
+    );
+    check("- a\n  - b", "- a<br>\n&nbsp;&nbsp;- b\n");
+    check("> a\n> b", "<blockquote>a<br>\nb</blockquote>\n");
+    check("```\nx < y\n```", "<pre>x &lt; y</pre>\n");
+    check("[a](https://e.org/?a=1&b=\"x\")", "<a href=\"https://e.org/?a=1&amp;b=&quot;x&quot;\">a</a>\n");
+    check("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;\n");
 }
 
 #[test]
@@ -221,6 +237,7 @@ proptest! {
         }
         prop_assert_eq!(ink(&styled.text).replace(['•', '*'], "-"), ink(&plain(&text)).replace(['•', '*'], "-"));
         whatsapp(&text);
+        html(&text);
     }
 
     #[test]

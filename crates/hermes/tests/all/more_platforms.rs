@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hermes_testkit::dingtalk::{self, FakeDingTalk};
 use hermes_testkit::homeassistant::{self, FakeHomeAssistant};
+use hermes_testkit::mail::{self, FakeMail, SentMail};
 use hermes_testkit::mattermost::{self, FakeMattermost};
 use hermes_testkit::signal::{self, FakeSignal};
 use hermes_testkit::sms::{self, FakeTwilio};
@@ -291,6 +292,101 @@ impl PlatformDriver for DingTalkDriver {
     }
 }
 
+const ANN_MAIL: &str = "ann@example.org";
+
+struct EmailDriver(FakeMail);
+
+impl PlatformDriver for EmailDriver {
+    fn platform(&self) -> &'static str {
+        "email"
+    }
+
+    fn extra(&self) -> Value {
+        json!({"imap_security": "plain", "smtp_security": "plain", "unauthorized_dm_behavior": "pair"})
+    }
+
+    fn env(&self) -> String {
+        format!(
+            "EMAIL_ADDRESS={}\nEMAIL_PASSWORD={}\nEMAIL_IMAP_HOST=127.0.0.1\nEMAIL_IMAP_PORT={}\n\
+             EMAIL_SMTP_HOST=127.0.0.1\nEMAIL_SMTP_PORT={}\nEMAIL_AUTHSERV_ID={}\n",
+            mail::ADDRESS,
+            mail::PASSWORD,
+            self.0.imap_port(),
+            self.0.smtp_port(),
+            mail::SERVER
+        )
+    }
+
+    fn says(&self, text: &str) {
+        self.0.says(ANN_MAIL, "", text);
+    }
+
+    fn sends(&self, text: &str, name: &str, mime: &str, bytes: &[u8]) {
+        self.0.shares(ANN_MAIL, "", text, (name, mime, bytes));
+    }
+
+    fn presses(&self, label: &str) {
+        assert_eq!(label, "Allow once");
+        self.says("/approve");
+    }
+
+    fn said(&self) -> Vec<String> {
+        self.0.sent(ANN_MAIL).iter().map(SentMail::text).collect()
+    }
+
+    fn files(&self) -> Vec<(String, Vec<u8>)> {
+        self.0.sent(ANN_MAIL).iter().flat_map(SentMail::files).collect()
+    }
+
+    fn limit(&self) -> usize {
+        50_000
+    }
+
+    fn shows_tools(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn email() {
+    let server = FakeMail::start().unwrap();
+    live(&EmailDriver(server));
+}
+
+#[test]
+fn an_unknown_sender_of_mail_gets_no_answer_and_an_answer_is_one_mail_with_its_files() {
+    let driver = EmailDriver(FakeMail::start().unwrap());
+    let script = json!({"default": "echo", "replies": [
+        {"when": {"user_contains": "the report"}, "text": "Here it is. MEDIA:~/report.csv"},
+    ]});
+    let model =
+        ModelServer::start_blocking(ModelScript::from_yaml("mail", &script.to_string()).unwrap()).unwrap();
+    let config = json!({
+        "model": {"provider": "custom", "base_url": model.base_url(), "default": "m"},
+        "platforms": {"email": {"extra": {"imap_security": "plain", "smtp_security": "plain"}}},
+    });
+    let env = format!("{}EMAIL_ALLOWED_USERS={ANN_MAIL}\n", driver.env());
+    let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
+    std::fs::create_dir_all(home.join("user")).unwrap();
+    std::fs::write(home.join("user/report.csv"), "a,b\n1,2\n").unwrap();
+    let gateway = start_gateway(&home);
+    until("it is connected", || {
+        let text = std::fs::read_to_string(home.join("gateway_state.json")).unwrap_or_default();
+        text.contains("\"connected\"")
+    });
+    driver.0.says("eve@example.org", "Hi", "are you there?");
+    let asked = driver.0.says(ANN_MAIL, "Numbers", "send the report");
+    let answer = driver.0.until_sent_blocking(ANN_MAIL, "Here it is.");
+    assert_eq!(answer.files(), [("report.csv".to_owned(), b"a,b\n1,2\n".to_vec())]);
+    assert_eq!(answer.subject(), "Re: Numbers");
+    assert_eq!(answer.field("In-Reply-To"), Some(format!("<{asked}>")));
+    driver.0.answers(ANN_MAIL, &answer, "thanks");
+    driver.0.until_sent_blocking(ANN_MAIL, "thanks");
+    assert_eq!(driver.0.sent("eve@example.org"), []);
+    assert_eq!(driver.0.sent(ANN_MAIL).len(), 2, "one mail for each answer, and no others");
+    drop(gateway);
+}
+
 #[test]
 fn sms() {
     live(&SmsDriver::new());
@@ -473,6 +569,7 @@ struct AllPlatforms {
     signal: SignalDriver,
     mattermost: MattermostDriver,
     dingtalk: DingTalkDriver,
+    email: EmailDriver,
     house: FakeHomeAssistant,
 }
 
@@ -490,7 +587,8 @@ impl AllPlatforms {
         let mattermost = MattermostDriver { server, ann, chat };
         let dingtalk = DingTalkDriver(FakeDingTalk::start().unwrap());
         let house = FakeHomeAssistant::start().unwrap();
-        let drivers: [&dyn PlatformDriver; 5] = [&sms, &whatsapp, &signal, &mattermost, &dingtalk];
+        let email = EmailDriver(FakeMail::start().unwrap());
+        let drivers: [&dyn PlatformDriver; 6] = [&sms, &whatsapp, &signal, &mattermost, &dingtalk, &email];
         let platforms: serde_json::Map<String, Value> = drivers
             .iter()
             .map(|driver| (driver.platform().to_owned(), json!({"extra": driver.extra()})))
@@ -503,13 +601,13 @@ impl AllPlatforms {
         env.push(format!(
             "GATEWAY_ALLOW_ALL_USERS=1\nSMS_HOME_CHANNEL={ANN}\nWHATSAPP_CLOUD_HOME_CHANNEL={ANN_DIGITS}\n\
              SIGNAL_HOME_CHANNEL={ANN}\nMATTERMOST_HOME_CHANNEL={}\nDINGTALK_HOME_CHANNEL={STAFF}\n\
-             HOMEASSISTANT_HOME_CHANNEL=ha_events\n",
+             HOMEASSISTANT_HOME_CHANNEL=ha_events\nEMAIL_HOME_ADDRESS={ANN_MAIL}\n",
             mattermost.chat
         ));
         let env = env.concat();
         let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
         std::fs::create_dir_all(home.join("user")).unwrap();
-        Self { home, _model: model, sms, whatsapp, signal, mattermost, dingtalk, house }
+        Self { home, _model: model, sms, whatsapp, signal, mattermost, dingtalk, email, house }
     }
 
     /// Returns the texts that reached each platform.
@@ -521,6 +619,7 @@ impl AllPlatforms {
             ("signal", self.signal.said()),
             ("mattermost", self.mattermost.said()),
             ("dingtalk", of_dingtalk),
+            ("email", self.email.said()),
             ("homeassistant", self.house.notifications()),
         ]
     }
@@ -617,6 +716,7 @@ fn messages_and_jobs_reach_each_of_them_with_and_without_a_gateway() {
         mattermost::TOKEN,
         dingtalk::CLIENT_SECRET,
         homeassistant::TOKEN,
+        mail::PASSWORD,
     ];
     for secret in secrets {
         assert!(!log.contains(secret), "a secret is in the log");
