@@ -96,7 +96,8 @@ impl SideTaskRun {
                     task: self.task.clone(),
                 };
                 ready.tool.on_event(&call.task, ToolEvent::CallStarting(&call.name));
-                let context = ToolContext { frontend: &NoFrontend, cancel, deadline, spawn: None };
+                let context =
+                    ToolContext { frontend: &NoFrontend, cancel, deadline, spawn: None, turn_model: None };
                 let run = std::panic::AssertUnwindSafe(ready.tool.run(&call, context)).catch_unwind();
                 let Ok(outcome) = run.await else { return came };
                 self.messages.push(Message::tool(&ready.call, outcome.content.clone()));

@@ -22,18 +22,38 @@ pub struct PipedProcess {
     running: RunningChild,
     output: LineBuffer,
     stderr: LineBuffer,
+    end: MessageEnd,
+}
+
+/// The byte after each message that a program and Hermes exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MessageEnd {
+    Newline,
+    Zero,
+}
+
+impl MessageEnd {
+    fn byte(self) -> u8 {
+        match self {
+            Self::Newline => b'\n',
+            Self::Zero => 0,
+        }
+    }
 }
 
 /// Writes lines to the input of a [`PipedProcess`]. The input is closed when the last clone is dropped.
 #[derive(Debug, Clone)]
-pub struct PipeWriter(Arc<Mutex<Stream>>);
+pub struct PipeWriter {
+    input: Arc<Mutex<Stream>>,
+    end: MessageEnd,
+}
 
 impl PipeWriter {
-    /// Writes one line; lines of several callers do not mix.
+    /// Writes one line, or one message; those of several callers do not mix.
     pub async fn write_line(&self, line: &[u8]) -> io::Result<()> {
-        let input = self.0.lock().await;
+        let input = self.input.lock().await;
         input.write_all(line).await?;
-        input.write_all(b"\n").await
+        input.write_all(&[self.end.byte()]).await
     }
 }
 
@@ -46,17 +66,18 @@ pub enum PipedLine {
 }
 
 impl PipedProcess {
-    pub(crate) fn new(running: RunningChild, longest_line: usize) -> Self {
+    pub(crate) fn new(running: RunningChild, longest_line: usize, end: MessageEnd) -> Self {
         Self {
             running,
-            output: LineBuffer::new(longest_line),
-            stderr: LineBuffer::new(longest_line.min(CHUNK)),
+            output: LineBuffer::new(longest_line, end),
+            stderr: LineBuffer::new(longest_line.min(CHUNK), MessageEnd::Newline),
+            end,
         }
     }
 
     /// Returns the writer to the program's input; only the first call does.
     pub fn take_input(&mut self) -> Option<PipeWriter> {
-        Some(PipeWriter(Arc::new(Mutex::new(self.running.input.take()?))))
+        Some(PipeWriter { input: Arc::new(Mutex::new(self.running.input.take()?)), end: self.end })
     }
 
     pub fn pid(&self) -> u32 {
@@ -145,12 +166,13 @@ struct LineBuffer {
     /// The bytes in which no line end was found.
     searched: usize,
     limit: usize,
+    end: MessageEnd,
     is_closed: bool,
 }
 
 impl LineBuffer {
-    fn new(limit: usize) -> Self {
-        Self { bytes: Vec::new(), searched: 0, limit, is_closed: false }
+    fn new(limit: usize, end: MessageEnd) -> Self {
+        Self { bytes: Vec::new(), searched: 0, limit, end, is_closed: false }
     }
 
     fn push(&mut self, bytes: &[u8]) {
@@ -159,14 +181,16 @@ impl LineBuffer {
 
     fn take_line(&mut self) -> Option<Vec<u8>> {
         let unsearched = self.bytes.get(self.searched..).unwrap_or_default();
-        let Some(end) = unsearched.iter().position(|byte| *byte == b'\n') else {
+        let Some(end) = unsearched.iter().position(|byte| *byte == self.end.byte()) else {
             self.searched = self.bytes.len();
             return None;
         };
         let rest = self.bytes.split_off(self.searched + end + 1);
         let mut line = std::mem::replace(&mut self.bytes, rest);
         self.searched = 0;
-        while line.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+        line.pop();
+        while self.end == MessageEnd::Newline && line.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r'))
+        {
             line.pop();
         }
         Some(line)

@@ -14,10 +14,13 @@ use crate::capture::OutputBounds;
 use crate::child::{Launch, Lifetime, StdioMode};
 use crate::group::KillScope;
 use crate::line_process::LineProcess;
-use crate::piped_process::PipedProcess;
+use crate::piped_process::{MessageEnd, PipedProcess};
 use crate::run::{CommandOutcome, ExitCause, RunContext, run};
 use crate::sandbox::{ExpectedRuntime, Sandbox};
 use crate::variables::Variables;
+
+/// Moves the pipes of standard input and output to the descriptors 3 and 4.
+const MESSAGE_DESCRIPTORS: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
 
 /// Starts programs with a given set of variables.
 #[derive(Debug, Clone)]
@@ -116,18 +119,39 @@ impl ProgramRunner {
     pub async fn piped(&self, program: Program<'_>, longest_line: usize) -> Result<PipedProcess, RunError> {
         let launch = self.launch(program, StdioMode::Pipes)?;
         let running = launch.start().await.map_err(|error| RunError::Unavailable(error.to_string()))?;
-        Ok(PipedProcess::new(running, longest_line))
+        Ok(PipedProcess::new(running, longest_line, MessageEnd::Newline))
+    }
+
+    /// Starts a program that keeps running, reads messages from its descriptor 3 and writes them to descriptor 4, each
+    /// ended by a zero byte. Its standard output is discarded.
+    pub async fn framed(
+        &self,
+        program: Program<'_>,
+        longest_message: usize,
+    ) -> Result<PipedProcess, RunError> {
+        let launch = self.launch_script(program, StdioMode::Pipes, MESSAGE_DESCRIPTORS)?;
+        let running = launch.start().await.map_err(|error| RunError::Unavailable(error.to_string()))?;
+        Ok(PipedProcess::new(running, longest_message, MessageEnd::Zero))
     }
 
     fn launch(&self, program: Program<'_>, wiring: StdioMode) -> Result<Launch, RunError> {
-        let Program { name, arguments, directory, stderr: complaints, .. } = program;
-        let found =
-            self.find(name).ok_or_else(|| RunError::Unavailable(format!("there is no program `{name}`")))?;
-        // The shell only redirects standard error; the arguments pass through it unchanged.
-        let script = match complaints {
+        let script = match program.stderr {
             StderrMode::Merge => r#"exec "$0" "$@""#,
             StderrMode::Discard => r#"exec "$0" "$@" 2>/dev/null"#,
         };
+        self.launch_script(program, wiring, script)
+    }
+
+    /// Prepares a program behind a shell that only redirects descriptors; the arguments pass through it unchanged.
+    fn launch_script(
+        &self,
+        program: Program<'_>,
+        wiring: StdioMode,
+        script: &str,
+    ) -> Result<Launch, RunError> {
+        let Program { name, arguments, directory, .. } = program;
+        let found =
+            self.find(name).ok_or_else(|| RunError::Unavailable(format!("there is no program `{name}`")))?;
         let mut all: Vec<OsString> = vec!["-c".into(), script.into(), found.into_os_string()];
         all.extend(arguments);
         let fence = match &self.sandbox {

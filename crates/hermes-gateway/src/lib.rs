@@ -38,8 +38,10 @@ pub use gateway::{Gateway, GatewayStatus};
 pub use intake::MessageIntake;
 pub use message_sender::{ChatMessageSender, DeliveryPorts};
 pub use ports::{
-    AgentProvider, AgentRequest, AttachmentContent, AttachmentRequest, EventObserver, FileSendPolicy,
-    GatewayPorts, HelperPrograms, JobScriptOutcome, JobScriptRequest, MessageExpansion, NoObserver,
-    NoServices, PlatformCatalog, ProcessInfo, ProgramCommands, ScriptLanguage, SkillPrompts,
+    AgentProvider, AgentRequest, AnswerToSpeak, AttachmentContent, AttachmentRequest, EventObserver,
+    FileSendPolicy, GatewayPorts, HelperPrograms, JobScriptOutcome, JobScriptRequest, MessageExpansion,
+    NoObserver, NoServices, PlatformCatalog, ProcessInfo, ProgramCommands, ScriptLanguage, SkillPrompts,
 };
-pub use settings::{GatewaySettings, LiveSettings, QuickCommand, UnknownSenderPolicy, quick_commands};
+pub use settings::{
+    GatewaySettings, LiveSettings, QuickCommand, UnknownSenderPolicy, goal_turns, quick_commands,
+};

@@ -7,7 +7,9 @@ use std::time::Duration;
 use hermes_agent::Agent;
 pub use hermes_schedule::ScriptLanguage;
 use hermes_store::WaitingMessage;
-use hermes_types::{Attachment, BoxFuture, Cancel, ChannelCapabilities, SessionId, TaskId, ToolUser};
+use hermes_types::{
+    Attachment, BoxFuture, Cancel, ChannelCapabilities, Envelope, SessionId, TaskId, ToolUser,
+};
 use serde_json::Value;
 
 use crate::slash::{ProgramCommand, ServiceCommand};
@@ -149,6 +151,23 @@ pub trait MessageExpansion: Send + Sync {
 
     /// Reads a file that came with a message: its text, a transcript, a description, or the picture itself.
     fn read_attachment<'a>(&'a self, request: AttachmentRequest<'a>) -> BoxFuture<'a, AttachmentContent>;
+
+    /// Speaks an answer, if its chat wants that. Returns the lines that send the recording with the answer.
+    fn speak_answer<'a>(&'a self, answer: AnswerToSpeak<'a>) -> BoxFuture<'a, Option<String>> {
+        let _ = answer;
+        Box::pin(std::future::ready(None))
+    }
+}
+
+/// An answer that may be spoken.
+#[derive(Debug, Clone, Copy)]
+pub struct AnswerToSpeak<'a> {
+    /// The last message it answers.
+    pub question: &'a Envelope,
+    /// Tells whether a voice message is among what it answers.
+    pub answers_voice: bool,
+    pub text: &'a str,
+    pub cancel: &'a Cancel,
 }
 
 /// A file that came with a message, and who is going to read it.

@@ -5,12 +5,14 @@
 //! it waits on real time unless a script says so: tests synchronise with the server by named gates and request
 //! counts.
 
+mod browser_site;
 mod channel;
 mod client;
 mod clock;
 mod control_group;
 pub mod dingtalk;
 pub mod discord;
+mod edge_voice;
 mod end_recording_tool;
 mod error;
 pub mod fixture;
@@ -40,10 +42,12 @@ pub mod whatsapp;
 pub mod whatsapp_cloud;
 mod wire;
 
+pub use browser_site::BrowserSite;
 pub use channel::{FakeChannel, PostedMessage, SendFault};
 pub use client::{HttpReply, http_get, http_post};
 pub use clock::{RealClock, TestClock};
 pub use control_group::divisible_group;
+pub use edge_voice::{EdgeVoice, EdgeVoiceMood};
 pub use end_recording_tool::EndRecordingTool;
 pub use error::Error;
 pub use fixture::DatabaseFixture;

@@ -19,6 +19,8 @@ use crate::platform::{
 
 /// The number of the account.
 pub const ACCOUNT: &str = "+15550009999";
+/// The account's other id.
+pub const ACCOUNT_UUID: &str = "00000000-0000-4000-8000-00000000000a";
 
 /// A message that the account sent.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -233,6 +235,9 @@ impl FakeSignalState {
                 let bytes = self.files.get(id).ok_or((-1, "Could not find attachment".to_owned()))?;
                 Ok(json!({"data": BASE64.encode(bytes)}))
             }
+            "getUserStatus" => Ok(
+                json!([{"recipient": ACCOUNT, "number": ACCOUNT, "uuid": ACCOUNT_UUID, "isRegistered": true}]),
+            ),
             "listGroups" => {
                 let group =
                     |(id, name): (&String, &String)| json!({"id": id, "name": name, "isMember": true});

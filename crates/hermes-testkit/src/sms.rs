@@ -45,10 +45,14 @@ struct FakeTwilioState {
     /// The address that webhooks are sent to, and the one that is signed.
     hook: (String, String),
     sent: Vec<FakeSms>,
+    /// Everything that people sent, as it is listed.
+    received: Vec<Value>,
     waiting: VecDeque<ReceivedSms>,
     /// The status and body of each answered webhook.
     answers: Vec<(u16, String)>,
     last: Option<Vec<(String, String)>>,
+    /// The message whose webhook waits for its answer.
+    asked: Option<ReceivedSms>,
     forge_next: bool,
     count: u64,
 }
@@ -63,9 +67,11 @@ impl FakeTwilio {
             token: AUTH_TOKEN.to_owned(),
             hook: Default::default(),
             sent: Vec::new(),
+            received: Vec::new(),
             waiting: VecDeque::new(),
             answers: Vec::new(),
             last: None,
+            asked: None,
             forge_next: false,
             count: 0,
         };
@@ -104,6 +110,13 @@ impl FakeTwilio {
             .chain(more.iter().copied())
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
+            let field = |name: &str| more.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+            let date = email_date(seconds_now());
+            world.received.push(json!({
+                "sid": sid, "from": from, "to": NUMBER, "body": field("Body").unwrap_or_default(),
+                "num_media": field("NumMedia").unwrap_or("0"), "direction": "inbound", "status": "received",
+                "date_created": date, "date_sent": date,
+            }));
             // Twilio sends the fields in no particular order.
             fields.rotate_left(2);
             world.enqueue(fields);
@@ -168,6 +181,11 @@ impl FakeTwilio {
 
     pub fn stop(&mut self) {
         self.0.stop();
+        self.0.update(|world| {
+            if let Some(asked) = world.asked.take() {
+                world.waiting.push_front(asked);
+            }
+        });
     }
 
     pub fn start_again(&mut self) -> Result<(), Error> {
@@ -221,13 +239,10 @@ impl FakeTwilioState {
     fn list(&self, target: &str) -> EmulatedReply {
         let query = query_fields(target);
         let wanted = query.iter().find(|(name, _)| name == "To").map(|(_, value)| value.clone());
-        let found: Vec<Value> = self
-            .sent
-            .iter()
-            .rev()
-            .filter(|sms| wanted.as_ref().is_none_or(|to| *to == sms.to))
-            .map(FakeSms::to_json)
-            .collect();
+        let sent = self.sent.iter().map(FakeSms::to_json);
+        let all: Vec<Value> = self.received.iter().cloned().chain(sent).collect();
+        let is_wanted = |sms: &&Value| wanted.as_ref().is_none_or(|to| sms["to"] == to.as_str());
+        let found: Vec<&Value> = all.iter().rev().filter(is_wanted).collect();
         EmulatedReply::json(200, &json!({"messages": found, "page": 0, "page_size": 50}))
     }
 }
@@ -263,7 +278,9 @@ impl EmulatedPlatform for FakeTwilioState {
         if self.hook.0.is_empty() {
             return None;
         }
-        let ReceivedSms { id, fields } = self.waiting.pop_front()?;
+        let received = self.waiting.pop_front()?;
+        self.asked = Some(received.clone());
+        let ReceivedSms { id, fields } = received;
         let token = if std::mem::take(&mut self.forge_next) { "another token" } else { &self.token };
         let signature = sign(token, &self.hook.1, &fields);
         Some(SentWebhook {
@@ -278,7 +295,9 @@ impl EmulatedPlatform for FakeTwilioState {
         })
     }
 
+    /// A message whose request failed is only listed from now on.
     fn webhook_answered(&mut self, _: u64, status: u16, body: &str) {
+        self.asked = None;
         self.answers.push((status, body.to_owned()));
     }
 }

@@ -1,5 +1,6 @@
 //! The services that search the web and read pages, emulated: Firecrawl, Tavily, Exa, Parallel, SearXNG and Brave; and those
-//! that transcribe and speak (OpenAI's protocol, ElevenLabs) or make pictures (OpenAI's protocol, FAL).
+//! that transcribe and speak (OpenAI's protocol, ElevenLabs), make pictures (OpenAI's protocol, FAL) or rent browsers
+//! (Browserbase, Browser Use).
 //!
 //! Written from their public documentation, apart from the code it tests. All of them know the same few pages. Each has
 //! a base address of its own, checks its key, and can be told to refuse or to stay silent.
@@ -32,6 +33,8 @@ pub struct WebServices {
 #[derive(Debug, Default)]
 struct WebServicesState {
     pages: Vec<WebServicePage>,
+    /// The address of the browser that the services rent.
+    browser: String,
     faults: VecDeque<WebServiceFault>,
     requests: Vec<WebServiceRequest>,
 }
@@ -90,6 +93,11 @@ impl WebServices {
         self.state.update(|state| state.pages.push(page));
     }
 
+    /// Sets the address of the browser that the services rent.
+    pub fn set_browser(&self, address: &str) {
+        self.state.update(|state| address.clone_into(&mut state.browser));
+    }
+
     /// Makes the next request fail; several are used up in order.
     pub fn fail_next(&self, fault: WebServiceFault) {
         self.state.update(|state| state.faults.push_back(fault));
@@ -122,14 +130,14 @@ async fn serve_connection(stream: TcpStream, state: Arc<WatchedValue<WebServices
     let mut connection = HttpConnection::new(stream);
     while let Ok(message) = connection.read().await {
         let body: Value = serde_json::from_slice(&message.body).unwrap_or_default();
-        let (pages, fault) = state.update(|state| {
+        let (pages, browser, fault) = state.update(|state| {
             let headers = message.headers.clone();
             state.requests.push(WebServiceRequest {
                 target: message.target.clone(),
                 headers,
                 body: body.clone(),
             });
-            (state.pages.clone(), state.faults.pop_front())
+            (state.pages.clone(), state.browser.clone(), state.faults.pop_front())
         });
         let (status, retry_after, text) = match fault {
             Some(WebServiceFault::Silence) => {
@@ -138,7 +146,7 @@ async fn serve_connection(stream: TcpStream, state: Arc<WatchedValue<WebServices
             }
             Some(WebServiceFault::Refuse { status, retry_after, body }) => (status, retry_after, body),
             None => {
-                let (status, value) = answer(&message, &body, &pages);
+                let (status, value) = answer(&message, &body, &pages, &browser);
                 // A transcript is plain text.
                 (status, None, value.as_str().map_or_else(|| value.to_string(), str::to_owned))
             }
@@ -154,7 +162,7 @@ async fn serve_connection(stream: TcpStream, state: Arc<WatchedValue<WebServices
     }
 }
 
-fn answer(message: &ReceivedRequest, body: &Value, pages: &[WebServicePage]) -> (u16, Value) {
+fn answer(message: &ReceivedRequest, body: &Value, pages: &[WebServicePage], browser: &str) -> (u16, Value) {
     let (path, query) = message.target.split_once('?').unwrap_or((message.target.as_str(), ""));
     let mut segments = path.trim_start_matches('/').splitn(2, '/');
     let (service, method) = (segments.next().unwrap_or_default(), segments.next().unwrap_or_default());
@@ -166,6 +174,8 @@ fn answer(message: &ReceivedRequest, body: &Value, pages: &[WebServicePage]) -> 
         "elevenlabs" => header("xi-api-key"),
         "fal" => header("authorization").trim_start_matches("Key ").to_owned(),
         "brave" => header("x-subscription-token"),
+        "browserbase" => header("x-bb-api-key"),
+        "browser-use" => header("x-browser-use-api-key"),
         _ => WEB_SERVICE_KEY.to_owned(),
     };
     if key != WEB_SERVICE_KEY {
@@ -260,6 +270,18 @@ fn answer(message: &ReceivedRequest, body: &Value, pages: &[WebServicePage]) -> 
             let model = after("name=\"model\"\r\n\r\n").lines().next().unwrap_or_default().to_owned();
             let file = after("filename=\"").split('"').next().unwrap_or_default().to_owned();
             (200, json!(format!("words of {file} by {model}")))
+        }
+        ("POST", "browserbase", "v1/sessions") if body["projectId"] == "project-1" => {
+            (201, json!({"id": "rented-1", "status": "RUNNING", "connectUrl": browser}))
+        }
+        ("POST", "browserbase", "v1/sessions/rented-1") if body["status"] == "REQUEST_RELEASE" => {
+            (200, json!({"id": "rented-1", "status": "COMPLETED"}))
+        }
+        ("POST", "browser-use", "browsers") => {
+            (201, json!({"id": "rented-2", "status": "active", "cdpUrl": browser}))
+        }
+        ("PATCH", "browser-use", "browsers/rented-2") if body["action"] == "stop" => {
+            (200, json!({"id": "rented-2", "status": "stopped"}))
         }
         ("GET", "searxng", "search") if query.contains("format=json") => {
             let rows = pages.iter();

@@ -120,7 +120,7 @@ fn call(registry: &ToolRegistry, name: &str, arguments: Value) {
     };
     let cancel = Cancel::new();
     let deadline = Deadline::after(&SystemClock::new(), Duration::from_mins(1));
-    let context = ToolContext { frontend: &Nobody, cancel: &cancel, deadline, spawn: None };
+    let context = ToolContext { frontend: &Nobody, cancel: &cancel, deadline, spawn: None, turn_model: None };
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     tool.on_event(&"k".into(), ToolEvent::CallStarting("other"));
     runtime.block_on(tool.run(&call, context));

@@ -6,17 +6,20 @@
 
 mod answer;
 mod argument;
+mod browser;
 mod built_in;
 mod checkpoint;
 mod clarify;
 mod code;
 mod cronjob;
 mod delegate;
+mod edge_voice;
 mod file;
 mod folders;
 mod homeassistant;
 mod image;
 mod memory;
+mod mixture;
 mod off_thread;
 mod patch;
 mod process;
@@ -39,6 +42,7 @@ mod vision;
 mod web;
 mod write_file;
 
+pub use browser::{BrowserAccess, BrowserTool};
 pub use built_in::BUILT_IN_TOOLS;
 pub use checkpoint::{
     ChangeCounts, Checkpoint, CheckpointDiff, CheckpointError, CheckpointManager, CheckpointProject,
@@ -55,6 +59,7 @@ pub use folders::TaskFolders;
 pub use homeassistant::{HomeAssistantAccess, HomeAssistantTool};
 pub use image::{ImageMaker, ImageTool};
 pub use memory::MemoryTool;
+pub use mixture::{MixtureModels, MixtureTool};
 pub use patch::PatchTool;
 pub use process::{
     ProcessNotice, ProcessNoticeKind, ProcessNoticeSink, ProcessNotificationLevel, ProcessRegistry,

@@ -96,9 +96,34 @@ impl Speaker {
     ) -> Result<SpokenFile, String> {
         let provider = self.provider()?;
         let words = head(words.trim(), LONGEST_TEXT);
+        match self.speak_with(provider, words, output, cancel).await {
+            // That service is not documented and may be gone tomorrow.
+            Err(reason)
+                if provider == SpeechProvider::Edge && self.espeak().is_some() && !cancel.is_cancelled() =>
+            {
+                tracing::warn!(reason, "the voice of Edge failed; espeak-ng speaks instead");
+                self.speak_with(SpeechProvider::Espeak, words, output, cancel).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn speak_with(
+        &self,
+        provider: SpeechProvider,
+        words: &str,
+        output: Option<&Path>,
+        cancel: &Cancel,
+    ) -> Result<SpokenFile, String> {
         let path = self.path(provider, output)?;
         let settings = &self.settings;
         match provider {
+            SpeechProvider::Edge => {
+                let http = self.http.get()?;
+                let (voice, url) = (&settings.edge_voice, &settings.edge_url);
+                let sound = crate::edge_voice::speak(words, voice, url, &http, &self.clock, cancel).await?;
+                hermes_config::write::replace(&path, &sound).map_err(|error| error.to_string())?;
+            }
             SpeechProvider::OpenAi => {
                 let body = json!({
                     "model": settings.openai_model, "voice": settings.openai_voice, "input": words,
@@ -188,6 +213,7 @@ impl Speaker {
             .map_err(|error| format!("{}: {error}", self.folder.display()))?;
         let at = (self.local_time)(self.clock.now());
         let suffix = match provider {
+            SpeechProvider::Edge => "mp3",
             SpeechProvider::Espeak | SpeechProvider::Piper => "wav",
             SpeechProvider::OpenAi | SpeechProvider::ElevenLabs => "ogg",
         };

@@ -97,6 +97,12 @@ impl Transcriber {
     }
 
     async fn by_command(&self, recording: &Path, suffix: &str, cancel: &Cancel) -> Result<String, String> {
+        let whisper = self.whisper();
+        if self.settings.command.is_none() && whisper.is_none() {
+            return Err(
+                "no local speech recognition: install whisper or set HERMES_LOCAL_STT_COMMAND".to_owned()
+            );
+        }
         let output = ScratchFolder::create(&self.scratch, recording)?;
         let mut input = recording.to_owned();
         if !matches!(suffix, "wav" | "aiff") && self.programs.find("ffmpeg").is_some() {
@@ -105,8 +111,12 @@ impl Transcriber {
             let arguments =
                 arguments.chain([recording.into()]).chain(["-ac", "1", "-ar", "16000"].map(Into::into));
             let arguments = arguments.chain([converted.clone().into(), "-y".into()]).collect();
-            self.run("ffmpeg", arguments, &output.path, CONVERSION_TIMEOUT, cancel).await?;
-            input = converted;
+            match self.run("ffmpeg", arguments, &output.path, CONVERSION_TIMEOUT, cancel).await {
+                Ok(()) => input = converted,
+                Err(reason) if cancel.is_cancelled() => return Err(reason),
+                // The recognizer may know what ffmpeg does not.
+                Err(reason) => tracing::debug!(reason, "a recording was not converted"),
+            }
         }
         let settings = &self.settings;
         if let Some(template) = &settings.command {
@@ -118,10 +128,7 @@ impl Transcriber {
             ];
             let command = filled(template, &values);
             self.run("sh", vec!["-c".into(), command.into()], &output.path, COMMAND_TIMEOUT, cancel).await?;
-        } else {
-            let whisper = self.whisper().ok_or_else(|| {
-                "no local speech recognition: install whisper or set HERMES_LOCAL_STT_COMMAND".to_owned()
-            })?;
+        } else if let Some(whisper) = whisper {
             let named = |name: &str, value: &str| [name.into(), value.into()];
             let mut arguments = vec![input.into_os_string()];
             arguments.extend(named("--model", &settings.local_model));

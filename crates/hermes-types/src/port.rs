@@ -30,6 +30,11 @@ pub trait Model: Send + Sync {
 
     /// Returns the context window in tokens, as far as it is known without a network request.
     fn context_window(&self, model: &str) -> u64;
+
+    /// Returns another model whose calls count in the budget of this one, if this one has a budget.
+    fn within_budget(&self, other: Arc<dyn Model>) -> Arc<dyn Model> {
+        other
+    }
 }
 
 /// A tool the model may call.
@@ -100,6 +105,8 @@ pub struct ToolContext<'a> {
     pub deadline: Deadline,
     /// The spawner of subagents; absent where no subagents may be started.
     pub spawn: Option<&'a dyn SubagentSpawner>,
+    /// The model of the turn, whose budget also covers what a tool asks other models; absent outside turns.
+    pub turn_model: Option<&'a dyn Model>,
 }
 
 /// An environment in which shell commands run.

@@ -10,6 +10,7 @@ mod all {
     mod api_kill;
     mod attended;
     mod backends;
+    mod browser;
     mod chaos;
     mod chat;
     mod children;
@@ -29,6 +30,7 @@ mod all {
     mod long_talk;
     mod mail_peer;
     mod mcp;
+    mod mixture;
     mod more_platforms;
     mod pictures;
     mod scenario;

@@ -263,6 +263,7 @@ impl<'t, 'a> CallRunner<'t, 'a> {
             cancel: self.scope.cancel,
             deadline: self.scope.deadline,
             spawn: Some(&spawner),
+            turn_model: Some(&*self.scope.agent.models.main),
         };
         let run = AssertUnwindSafe(ready.tool.run(call, context)).catch_unwind();
         let name = &call.name;

@@ -31,8 +31,21 @@ pub(super) struct SignalFile {
     pub(super) is_note: bool,
 }
 
-/// Parses an event. Returns `None` for what is no message for the bot. `sent` has the times of its own newest messages.
-pub(super) fn parse_event(event: &Value, settings: &SignalSettings, sent: &[u64]) -> Option<SignalMessage> {
+/// What is known about the account itself.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OwnAccount {
+    /// Its other id, once the daemon has said it.
+    pub(super) uuid: Option<String>,
+    /// The times of its newest messages.
+    pub(super) sent: Vec<u64>,
+}
+
+/// Parses an event. Returns `None` for what is no message for the bot.
+pub(super) fn parse_event(
+    event: &Value,
+    settings: &SignalSettings,
+    own: &OwnAccount,
+) -> Option<SignalMessage> {
     let envelope = event.get("envelope").unwrap_or(event);
     let text = |key: &str| envelope.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let author = text("sourceNumber").or_else(|| text("sourceUuid")).or_else(|| text("source"))?;
@@ -40,15 +53,16 @@ pub(super) fn parse_event(event: &Value, settings: &SignalSettings, sent: &[u64]
     if is_story && settings.ignore_stories {
         return None;
     }
-    if let Some(own) = present(envelope.get("syncMessage")) {
-        return parse_note_to_self(own, author, envelope, settings, sent);
+    if let Some(sync) = present(envelope.get("syncMessage")) {
+        return parse_note_to_self(sync, author, envelope, settings, own);
     }
-    if author == settings.account || text("source") == Some(&settings.account) {
+    let is_own = |id: &str| id == settings.account || own.uuid.as_deref() == Some(id);
+    if is_own(author) || text("source").is_some_and(is_own) {
         return None;
     }
     let data = present(envelope.get("dataMessage"))
         .or_else(|| present(envelope.pointer("/editMessage/dataMessage")))?;
-    parse_data(data, author, envelope, settings)
+    parse_data(data, author, envelope, settings, own)
 }
 
 fn present(value: Option<&Value>) -> Option<&Value> {
@@ -57,19 +71,19 @@ fn present(value: Option<&Value>) -> Option<&Value> {
 
 /// Parses a message that the user of the account wrote to themself on another device.
 fn parse_note_to_self(
-    own: &Value,
+    sync: &Value,
     author: &str,
     envelope: &Value,
     settings: &SignalSettings,
-    sent: &[u64],
+    own: &OwnAccount,
 ) -> Option<SignalMessage> {
-    let data = present(own.get("sentMessage"))?;
+    let data = present(sync.get("sentMessage"))?;
     let to = ["destinationNumber", "destination"].into_iter().find_map(|key| data.get(key)?.as_str())?;
     let timestamp = data.get("timestamp").and_then(Value::as_u64)?;
-    if to != settings.account || sent.contains(&timestamp) || present(data.get("groupInfo")).is_some() {
+    if to != settings.account || own.sent.contains(&timestamp) || present(data.get("groupInfo")).is_some() {
         return None;
     }
-    parse_data(data, author, envelope, settings)
+    parse_data(data, author, envelope, settings, own)
 }
 
 fn parse_data(
@@ -77,6 +91,7 @@ fn parse_data(
     author: &str,
     envelope: &Value,
     settings: &SignalSettings,
+    own: &OwnAccount,
 ) -> Option<SignalMessage> {
     let text_at = |pointer: &str| {
         data.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
@@ -92,13 +107,15 @@ fn parse_data(
     {
         return None;
     }
-    let mentions = mentions(data);
-    let is_own = |mention: &SignalMention| mention.name == settings.account;
-    if group.is_some() && settings.require_mention && !mentions.iter().any(is_own) {
+    let mut mentions = mentions(data);
+    for mention in &mut mentions {
+        mention.is_own = mention.name == settings.account || own.uuid.as_ref() == Some(&mention.name);
+    }
+    if group.is_some() && settings.require_mention && !mentions.iter().any(|mention| mention.is_own) {
         return None;
     }
     let message = data.get("message").and_then(Value::as_str).unwrap_or_default();
-    let text = with_mentions(message, &mentions, &settings.account);
+    let text = with_mentions(message, &mentions);
     let files = data.get("attachments").and_then(Value::as_array).into_iter().flatten();
     let files: Vec<SignalFile> = files.filter_map(parse_file).collect();
     if text.is_empty() && files.is_empty() {
@@ -142,6 +159,8 @@ struct SignalMention {
     length: usize,
     /// The number, or the UUID.
     name: String,
+    /// True when it names the bot.
+    is_own: bool,
 }
 
 fn mentions(data: &Value) -> Vec<SignalMention> {
@@ -151,7 +170,8 @@ fn mentions(data: &Value) -> Vec<SignalMention> {
         let name = ["number", "uuid"]
             .into_iter()
             .find_map(|key| mention.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()));
-        Some(SignalMention { start: number("start")?, length: number("length")?, name: name?.to_owned() })
+        let (start, length) = (number("start")?, number("length")?);
+        Some(SignalMention { start, length, name: name?.to_owned(), is_own: false })
     };
     let mut found: Vec<SignalMention> = listed.filter_map(read).collect();
     found.sort_by_key(|mention| mention.start);
@@ -159,7 +179,7 @@ fn mentions(data: &Value) -> Vec<SignalMention> {
 }
 
 /// Puts names in the places of mentions; that of the bot itself is left out.
-fn with_mentions(text: &str, mentions: &[SignalMention], own: &str) -> String {
+fn with_mentions(text: &str, mentions: &[SignalMention]) -> String {
     let mut units: Vec<u16> = text.encode_utf16().collect();
     // From the end, so that earlier places stay the same.
     for mention in mentions.iter().rev() {
@@ -167,7 +187,7 @@ fn with_mentions(text: &str, mentions: &[SignalMention], own: &str) -> String {
         if end > units.len() || mention.length == 0 {
             continue;
         }
-        let name = if mention.name == own { String::new() } else { format!("@{}", mention.name) };
+        let name = if mention.is_own { String::new() } else { format!("@{}", mention.name) };
         units.splice(mention.start..end, name.encode_utf16());
     }
     String::from_utf16_lossy(&units).trim().to_owned()
@@ -237,7 +257,8 @@ mod tests {
     }
 
     fn texts(event: &Value, more: &[(&str, &str)]) -> Option<String> {
-        parse_event(event, &settings(more), &[5]).map(|message| message.text)
+        let own = OwnAccount { uuid: Some("u-1".to_owned()), sent: vec![5] };
+        parse_event(event, &settings(more), &own).map(|message| message.text)
     }
 
     #[test]
@@ -267,7 +288,8 @@ mod tests {
         }
         let all = ("SIGNAL_GROUP_ALLOWED_USERS", "*");
         assert_eq!(texts(&said, &[all, ("SIGNAL_REQUIRE_MENTION", "true")]), None);
-        let message = parse_event(&said, &settings(&[all]), &[]).unwrap().envelope(Vec::new());
+        let message =
+            parse_event(&said, &settings(&[all]), &OwnAccount::default()).unwrap().envelope(Vec::new());
         assert_eq!(
             (message.place.chat_id.as_str(), message.place.alt_id.as_deref()),
             ("group:g=", Some("g="))
@@ -289,6 +311,9 @@ mod tests {
         let called = json!({"message": "\u{FFFC} hi", "mentions": [{"start": 0, "length": 1, "number": "+1"}], "groupInfo": {"groupId": "g"}});
         let wanted = [("SIGNAL_GROUP_ALLOWED_USERS", "*"), ("SIGNAL_REQUIRE_MENTION", "true")];
         assert_eq!(texts(&event(&called), &wanted).as_deref(), Some("hi"));
+        // An account that hides its number is named by its other id.
+        let hidden = json!({"message": "\u{FFFC} hi", "mentions": [{"start": 0, "length": 1, "uuid": "u-1"}], "groupInfo": {"groupId": "g"}});
+        assert_eq!(texts(&event(&hidden), &wanted).as_deref(), Some("hi"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use hermes_text::SseParser;
 use hermes_types::{AttachmentKind, Cancel, ChannelError, ChatPart, ConnectionStatus, Intake};
 use serde_json::{Value, json};
 
-use super::inbound::{self, SignalFile, SignalMessage};
+use super::inbound::{self, OwnAccount, SignalFile, SignalMessage};
 use super::rpc::RpcParameters;
 use super::{NAME, SignalChannel};
 use crate::backoff::Backoff;
@@ -51,6 +51,7 @@ impl SignalChannel {
         pauses: &mut Backoff,
     ) -> Result<(), ChannelError> {
         self.rpc.check().await?;
+        self.learn_own_uuid().await?;
         let mut stream = self.rpc.events(LOOK_EVERY).await?;
         intake.report_connection(NAME, ConnectionStatus::Up);
         pauses.reset();
@@ -83,12 +84,34 @@ impl SignalChannel {
         }
     }
 
+    /// Asks for the other id of the account, by which people who do not see its number mention it. An account that is
+    /// not registered any more ends the listening.
+    async fn learn_own_uuid(&self) -> Result<(), ChannelError> {
+        let mut parameters = RpcParameters::new();
+        parameters.insert("recipient".to_owned(), json!([self.settings.account]));
+        match self.rpc.call("getUserStatus", parameters).await {
+            Ok(answer) => {
+                let uuid = answer.pointer("/0/uuid").and_then(Value::as_str).map(str::to_owned);
+                *self.uuid.lock().unwrap_or_else(PoisonError::into_inner) = uuid;
+                Ok(())
+            }
+            Err(failure) if matches!(failure.error, ChannelError::Reauthorise(_)) => Err(failure.error),
+            // Older releases know it under other conditions; only mentions by that id are missed.
+            Err(failure) => {
+                tracing::debug!(error = %failure.error, "the account's other id is not known");
+                Ok(())
+            }
+        }
+    }
+
     async fn take_event(&self, data: &str, intake: &dyn Intake, cancel: &Cancel) {
         // An event that is not JSON is ignored.
         let Ok(event) = serde_json::from_str::<Value>(data) else { return };
-        let sent: Vec<u64> =
-            self.sent.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
-        let Some(message) = inbound::parse_event(&event, &self.settings, &sent) else { return };
+        let own = OwnAccount {
+            uuid: self.uuid.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            sent: self.sent.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect(),
+        };
+        let Some(message) = inbound::parse_event(&event, &self.settings, &own) else { return };
         let mut parts = Vec::new();
         if !message.text.is_empty() {
             parts.push(ChatPart::Text { text: message.text.clone() });

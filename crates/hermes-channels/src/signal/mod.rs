@@ -78,12 +78,14 @@ struct SignalChannel {
     context: ChannelContext,
     /// The times of the newest messages the bot sent, which come back when it writes to itself.
     sent: Mutex<VecDeque<u64>>,
+    /// The other id of the account.
+    uuid: Mutex<Option<String>>,
 }
 
 fn open(options: &Options, context: ChannelContext) -> Result<Arc<dyn Channel>, String> {
     let settings = SignalSettings::read(options)?;
     let rpc = SignalRpc::new(&settings, &context);
-    Ok(Arc::new(SignalChannel { settings, rpc, context, sent: Mutex::default() }))
+    Ok(Arc::new(SignalChannel { settings, rpc, context, sent: Mutex::default(), uuid: Mutex::default() }))
 }
 
 impl Channel for SignalChannel {

@@ -1,8 +1,9 @@
 //! SMS through Twilio: webhooks in, the REST API out.
 //!
 //! Invariants: nothing of a request is read before its signature is verified; Twilio is answered after the intake has
-//! accepted the message; no error contains the token. SMS has no markup, no files, no edits and no typing indicator.
+//! accepted the message; what it could not pass on is read from its list; no error contains the token. SMS has no markup, no files, no edits and no typing indicator.
 
+mod catch_up;
 mod inbound;
 mod outbound;
 mod settings;
@@ -108,7 +109,13 @@ impl SmsChannel {
             handler: &handler,
         };
         let ready = || intake.report_connection(NAME, ConnectionStatus::Up);
-        self.context.mounts.receive(entrance, &*self.context.clock, cancel, ready).await
+        let received = self.context.mounts.receive(entrance, &*self.context.clock, cancel, ready);
+        tokio::select! {
+            // First, so that requests arrive before the list is read.
+            biased;
+            ended = received => ended,
+            () = self.keep_up(intake, cancel) => Ok(()),
+        }
     }
 }
 
@@ -130,7 +137,8 @@ impl RequestHandler for SmsRequests<'_> {
                 tracing::warn!("a request that Twilio did not sign was refused");
                 return PlatformResponse::status(403);
             }
-            let taken = match inbound::envelope(&form, settings, self.sms.context.clock.now()) {
+            let now = self.sms.context.clock.now();
+            let taken = match inbound::envelope(&form, settings, now) {
                 Some(envelope) => self.intake.accept(envelope).await.map(drop),
                 None => Ok(()),
             };

@@ -73,8 +73,7 @@ impl SmsChannel {
     /// Finds a message with this text among those sent to a number since the first attempt.
     async fn find_sent(&self, to: &str, text: &str, since: Timestamp) -> Result<Option<String>, RestError> {
         let query = encode_form(&[("To", to), ("From", &self.settings.number), ("PageSize", LOOK_BACK)]);
-        let path = format!("2010-04-01/Accounts/{}/Messages.json?{query}", self.settings.account);
-        let answer = self.call(Method::GET, &path, None).await?;
+        let answer = self.list_messages(&query).await?;
         let messages = answer.get("messages").and_then(Value::as_array);
         let ours = |message: &&Value| {
             let made = message.get("date_created").and_then(Value::as_str).and_then(parse_date);
@@ -84,6 +83,12 @@ impl SmsChannel {
         };
         let found = messages.into_iter().flatten().find(ours);
         Ok(found.and_then(|message| message.get("sid")).and_then(Value::as_str).map(str::to_owned))
+    }
+
+    /// Lists messages, the newest first.
+    pub(super) async fn list_messages(&self, query: &str) -> Result<Value, RestError> {
+        let path = format!("2010-04-01/Accounts/{}/Messages.json?{query}", self.settings.account);
+        self.call(Method::GET, &path, None).await
     }
 
     async fn call(&self, method: Method, path: &str, form: Option<String>) -> Result<Value, RestError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hermes_task::SystemClock;
-use hermes_testkit::signal::{ACCOUNT, FakeSignal};
+use hermes_testkit::signal::{ACCOUNT, ACCOUNT_UUID, FakeSignal};
 use hermes_testkit::{PlatformFault, TestWebsite};
 use hermes_types::{
     Attachment, AttachmentKind, Channel, ChannelError, ChatKind, ChatPart, Clock, ConnectionStatus,
@@ -67,6 +67,25 @@ async fn messages_groups_and_notes_to_self_come_in() {
     signal.says(ANN, "last");
     running.inbox.until_taken(5).await;
     assert_eq!(running.inbox.texts()[4], "last");
+}
+
+#[tokio::test]
+async fn a_mention_by_the_other_id_counts_and_a_lost_registration_is_said() {
+    let signal = FakeSignal::start().unwrap();
+    signal.group("g1=", "Home");
+    let wanted = [("SIGNAL_GROUP_ALLOWED_USERS", "*"), ("SIGNAL_REQUIRE_MENTION", "true")];
+    let running = start_with(&signal, &wanted);
+    running.inbox.until_connections(1).await;
+    signal.says_in_group(ANN, "g1=", "among ourselves");
+    let mentions = json!([{"start": 0, "length": 1, "uuid": ACCOUNT_UUID}]);
+    let group = json!({"groupId": "g1=", "groupName": "Home"});
+    signal.sends(ANN, json!({"message": "\u{FFFC} hello", "mentions": mentions, "groupInfo": group}));
+    running.inbox.until_taken(1).await;
+    assert_eq!(running.inbox.texts(), ["hello"]);
+    signal.refuse("getUserStatus", -1, &format!("User {ACCOUNT} is not registered."));
+    signal.drop_stream();
+    let ended = running.ended().await.unwrap_err();
+    assert!(matches!(&ended, ChannelError::Reauthorise(why) if why.contains("register")), "{ended:?}");
 }
 
 #[tokio::test]

@@ -40,10 +40,18 @@ fn settings(twilio: &FakeTwilio, port: u16) -> hermes_channels::Options {
 }
 
 async fn start(twilio: &FakeTwilio) -> ListeningChannel {
+    start_with(twilio, &MemoryHost::new(), &Arc::default()).await
+}
+
+async fn start_with(
+    twilio: &FakeTwilio,
+    host: &Arc<MemoryHost>,
+    inbox: &Arc<RecordingIntake>,
+) -> ListeningChannel {
     let port = free_port();
-    let inbox: Arc<RecordingIntake> = Arc::default();
-    let running = listen("sms", &settings(twilio, port), &MemoryHost::new(), &inbox, &clock());
-    assert_eq!(inbox.until_connections(1).await, [ConnectionStatus::Up]);
+    let before = inbox.connections().len();
+    let running = listen("sms", &settings(twilio, port), host, inbox, &clock());
+    assert_eq!(inbox.until_connections(before + 1).await[before], ConnectionStatus::Up);
     twilio.set_webhook(&format!("http://127.0.0.1:{port}/webhooks/twilio"), PUBLIC);
     running
 }
@@ -73,6 +81,25 @@ async fn messages_come_in_and_a_repeated_one_is_recognised() {
     assert_eq!(twilio.until_answered(4).await[3].0, 200);
     let texts = running.inbox.texts();
     assert!(texts.len() == 2 && texts[1].contains("MMS"), "{texts:?}");
+}
+
+#[tokio::test]
+async fn what_twilio_could_not_pass_on_is_read_from_its_list() {
+    let twilio = FakeTwilio::start().unwrap();
+    let (host, inbox) = (MemoryHost::new(), Arc::default());
+    let running = start_with(&twilio, &host, &inbox).await;
+    twilio.says(ANN, "first");
+    inbox.until_taken(1).await;
+    host.until_document("sms_seen.json").await;
+    running.kill().await;
+    // Nobody answers these two, and they do not come again.
+    twilio.says(ANN, "second");
+    twilio.says(ANN, "third");
+    twilio.until_answered(3).await;
+    let again = start_with(&twilio, &host, &inbox).await;
+    inbox.until_taken(3).await;
+    assert_eq!(inbox.texts(), ["first", "second", "third"]);
+    drop(again);
 }
 
 #[tokio::test]

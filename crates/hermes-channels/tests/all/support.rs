@@ -44,6 +44,13 @@ impl MemoryHost {
         self.documents.lock().unwrap().get(name).cloned()
     }
 
+    /// Waits until a document was written.
+    pub(crate) async fn until_document(&self, name: &str) {
+        while self.document(name).is_none() {
+            tokio::task::yield_now().await;
+        }
+    }
+
     pub(crate) fn set_setting(&self, platform: &str, key: &str, value: Value) {
         self.settings.lock().unwrap().insert(format!("{platform}.{key}"), value);
     }

@@ -4,7 +4,7 @@ use super::spec::{KeySpec, choice, flag, int, list, map, num, text};
 
 #[rustfmt::skip]
 pub(super) const KEYS: &[KeySpec] = &[
-    flag("display.compact", "false", "Small banner").kept(),
+    flag("display.compact", "false", "Show a small banner at the beginning of a chat"),
     text("display.personality", "kawaii", "Personality at start"),
     choice("display.resume_display", "full", &["full", "minimal"], "How much of a resumed session is shown"),
     choice("display.busy_input_mode", "interrupt", &["interrupt", "queue", "steer"], "What typing during a turn does"),
@@ -39,8 +39,8 @@ pub(super) const KEYS: &[KeySpec] = &[
     text("display.copy_shortcut", "auto", "Key that copies").later().kept(),
     int("paste_collapse_threshold", "5", "Line breaks from which a paste is folded"),
     int("paste_collapse_char_threshold", "2000", "Characters after which a paste is folded"),
-    text("tts.provider", "edge", "Who speaks: elevenlabs, openai, espeak or piper; the first with a key for other values"),
-    text("tts.edge.voice", "en-US-AriaNeural", "Edge voice").kept(),
+    text("tts.provider", "edge", "Who speaks: edge, elevenlabs, openai, espeak or piper; when unset the first with a key, else edge"),
+    text("tts.edge.voice", "en-US-AriaNeural", "Edge voice"),
     text("tts.elevenlabs.voice_id", "pNInz6obpgDQGcFmaJgB", "ElevenLabs voice"),
     text("tts.elevenlabs.model_id", "eleven_multilingual_v2", "ElevenLabs model"),
     text("tts.openai.model", "gpt-4o-mini-tts", "OpenAI speech model"),
@@ -58,6 +58,9 @@ pub(super) const KEYS: &[KeySpec] = &[
     text("image_gen.base_url", "", "Server with the OpenAI images endpoint").ours(),
     text("image_gen.api_key", "", "Key for that server").ours().secret(),
     text("image_gen.model", "", "Model for pictures; gpt-image-1 when unset").later(),
+    list("moa.reference_models", "[anthropic/claude-opus-4.6, google/gemini-3-pro-preview, openai/gpt-5.4-pro, deepseek/deepseek-v3.2]", "Models of OpenRouter that mixture_of_agents asks").ours(),
+    text("moa.aggregator_model", "anthropic/claude-opus-4.6", "Model of OpenRouter that merges their answers").ours(),
+    int("moa.min_successes", "1", "How many of them must answer").ours(),
     flag("stt.enabled", "true", "Transcribe voice messages"),
     text("stt.provider", "", "Who listens: local, groq, openai; when unset the first that works").not_in_full_save(),
     text("stt.local.model", "base", "Local speech model"),

@@ -4,6 +4,7 @@
 //! crate needs it; every other key is read through the getters.
 
 mod agent;
+mod browser;
 mod chat;
 mod code;
 mod image;
@@ -19,6 +20,7 @@ pub use agent::{
     AuxiliaryTaskSettings, BudgetSettings, CheckpointSettings, CompressionSettings, DelegationSettings,
     MemorySettings,
 };
+pub use browser::{BrowserBackend, BrowserDialogs, BrowserSettings, BrowserbaseSettings};
 pub use chat::{
     ApprovalMode, ApprovalSettings, DisplaySettings, RecapSettings, ResetMode, SecuritySettings,
     SessionResetSettings, StreamingSettings, ToolProgress,

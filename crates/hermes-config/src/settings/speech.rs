@@ -7,6 +7,8 @@ use crate::{Config, Env};
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpeechProvider {
+    /// The read-aloud service of Microsoft Edge, which needs no key.
+    Edge,
     ElevenLabs,
     /// OpenAI, or a server with the same protocol.
     OpenAi,
@@ -19,6 +21,7 @@ pub enum SpeechProvider {
 impl SpeechProvider {
     pub fn name(self) -> &'static str {
         match self {
+            Self::Edge => "edge",
             Self::ElevenLabs => "elevenlabs",
             Self::OpenAi => "openai",
             Self::Espeak => "espeak",
@@ -32,6 +35,10 @@ impl SpeechProvider {
 pub struct SpeechSettings {
     /// The provider, or why the configured one cannot be used.
     pub provider: Result<SpeechProvider, String>,
+    /// Tells whether the user chose the provider, by its name or by a key for it.
+    pub is_chosen: bool,
+    pub edge_url: String,
+    pub edge_voice: String,
     pub elevenlabs_key: Option<Secret>,
     pub elevenlabs_url: String,
     pub elevenlabs_voice: String,
@@ -44,6 +51,7 @@ pub struct SpeechSettings {
     pub piper_model: Option<String>,
 }
 
+const EDGE_URL: &str = "wss://speech.platform.bing.com/consumer/speech/synthesize/readaloud/edge/v1";
 const ELEVENLABS_URL: &str = "https://api.elevenlabs.io";
 const OPENAI_URL: &str = "https://api.openai.com/v1";
 
@@ -56,6 +64,7 @@ impl SpeechSettings {
         let openai_key = env.get("VOICE_TOOLS_OPENAI_KEY").or(general_key).map(Secret::new);
         let named = config.non_empty_text("tts.provider").filter(|_| config.is_user_set("tts.provider"));
         let provider = match named.as_deref() {
+            Some("edge") => Ok(SpeechProvider::Edge),
             Some("elevenlabs") => Ok(SpeechProvider::ElevenLabs),
             Some("openai") => Ok(SpeechProvider::OpenAi),
             Some("espeak" | "espeak-ng") => Ok(SpeechProvider::Espeak),
@@ -64,15 +73,16 @@ impl SpeechSettings {
             _ if elevenlabs_key.is_some() => Ok(SpeechProvider::ElevenLabs),
             _ if openai_key.is_some() => Ok(SpeechProvider::OpenAi),
             Some(other) => {
-                Err(format!("tts.provider: '{other}' is none of elevenlabs, openai, espeak, piper"))
+                Err(format!("tts.provider: '{other}' is none of edge, elevenlabs, openai, espeak, piper"))
             }
-            None => {
-                Err("no voice is configured: set tts.provider to elevenlabs, openai, espeak or piper"
-                    .to_owned())
-            }
+            None => Ok(SpeechProvider::Edge),
         };
+        let is_chosen = named.is_some() || provider != Ok(SpeechProvider::Edge);
         Self {
             provider,
+            is_chosen,
+            edge_url: EDGE_URL.to_owned(),
+            edge_voice: config.text("tts.edge.voice"),
             elevenlabs_key,
             elevenlabs_url: ELEVENLABS_URL.to_owned(),
             elevenlabs_voice: config.text("tts.elevenlabs.voice_id"),

@@ -272,8 +272,10 @@ fn a_key_or_variable_this_release_does_not_act_on_is_told() {
     let temp = ConfigFixture::with_config("a: 1\n");
     for (key, value, told) in [
         ("voice.record_key", "ctrl+b", true),
-        ("browser.headed", "true", true),
-        ("BROWSERBASE_PROJECT_ID", "p-x", true),
+        ("browser.headed", "true", false),
+        ("browser.record_sessions", "true", true),
+        ("BROWSERBASE_PROJECT_ID", "p-x", false),
+        ("HERMES_OAUTH_FILE", "x", true),
         ("agent.max_turns", "5", false),
         ("session_reset.by_platform.telegram.mode", "idle", false),
         ("OPENROUTER_API_KEY", "sk-or-x", false),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode, Variables};
+use hermes_exec::{PipedLine, Program, ProgramExit, ProgramRunner, StderrMode, Variables};
 use hermes_task::SystemClock;
 use hermes_types::Cancel;
 
@@ -31,6 +31,26 @@ async fn arguments_pass_untouched_and_the_code_comes_back() {
     let dropped =
         programs().output(program("sh", &script, StderrMode::Discard), &Cancel::new()).await.unwrap();
     assert_eq!(dropped.0, "out\n");
+}
+
+#[tokio::test]
+async fn messages_that_end_with_a_zero_byte_pass_both_ways_beside_the_standard_descriptors() {
+    let echo =
+        program("sh", &["-c", "echo not a message; echo complaint >&2; exec cat <&3 >&4"], StderrMode::Merge);
+    let mut process = programs().framed(echo, 1024).await.unwrap();
+    let input = process.take_input().unwrap();
+    for message in ["one\ntwo", "", "three\r\n"] {
+        input.write_line(message.as_bytes()).await.unwrap();
+    }
+    let mut seen = Vec::new();
+    while seen.len() < 4 {
+        seen.push(process.next_line().await.unwrap().unwrap());
+    }
+    let (complaints, messages): (Vec<_>, Vec<_>) =
+        seen.into_iter().partition(|line| matches!(line, PipedLine::Stderr(_)));
+    assert_eq!(complaints, [PipedLine::Stderr("complaint".to_owned())]);
+    let expected = [&b"one\ntwo"[..], b"", b"three\r\n"];
+    assert_eq!(messages, expected.map(|bytes| PipedLine::Output(bytes.to_vec())));
 }
 
 #[tokio::test]

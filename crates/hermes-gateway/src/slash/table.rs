@@ -24,6 +24,8 @@ pub enum ConversationCommand {
     Queue,
     Plan,
     Learn,
+    Goal,
+    Subgoal,
     Usage,
     Help,
 }
@@ -40,6 +42,7 @@ pub enum ProgramCommand {
     Insights,
     ReloadMcp,
     Plugins,
+    Browser,
     Curator,
     Bundles,
     Version,
@@ -318,6 +321,20 @@ pub const COMMANDS: &[SlashCommand] = &[
         "answer with speech",
         Refuse,
     ),
+    command(
+        Conversation(ConversationCommand::Goal),
+        "goal",
+        "[text | status | pause | resume | clear]",
+        "work towards this goal, turn after turn, until it is reached",
+        RunNow,
+    ),
+    command(
+        Conversation(ConversationCommand::Subgoal),
+        "subgoal",
+        "[text | remove N | clear]",
+        "add a requirement to the goal, or list them",
+        RunNow,
+    ),
     command(Conversation(ConversationCommand::Plan), "plan", "[text]", "make a plan before acting", Refuse),
     command(
         Conversation(ConversationCommand::Learn),
@@ -413,6 +430,14 @@ pub const COMMANDS: &[SlashCommand] = &[
         .or(&["reload_mcp"])
         .for_owners(),
     command(Program(ProgramCommand::Plugins), "plugins", "", "list the plugins and what they added", Refuse),
+    command(
+        Program(ProgramCommand::Browser),
+        "browser",
+        "[status | connect [address] | disconnect]",
+        "show which browser is used, or use one that runs",
+        Refuse,
+    )
+    .for_owners(),
     command(
         Program(ProgramCommand::Curator),
         "curator",

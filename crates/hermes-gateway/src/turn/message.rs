@@ -8,7 +8,7 @@ use hermes_types::{Attachment, AttachmentKind, Cancel, ContentPart, Envelope, Me
 
 use crate::authorise;
 use crate::chat_sessions::OpenedChat;
-use crate::ports::{AttachmentContent, AttachmentRequest, MessageExpansion, SkillPrompts};
+use crate::ports::{AnswerToSpeak, AttachmentContent, AttachmentRequest, MessageExpansion, SkillPrompts};
 use crate::slash::{self, CommandSurface, ConversationCommand, SlashCommandId};
 
 const LONGEST_QUOTE: usize = 500;
@@ -44,6 +44,27 @@ enum MessageText {
 impl MessageReader {
     pub(crate) fn new(skills: Arc<dyn SkillPrompts>, expansion: Arc<dyn MessageExpansion>) -> Self {
         Self { skills, expansion }
+    }
+
+    /// Adds a recording of an answer to it, if its chat wants that.
+    pub(super) async fn with_speech(
+        &self,
+        answer: String,
+        rows: &[WaitingMessage],
+        cancel: &Cancel,
+    ) -> String {
+        let Some(last) = rows.last() else { return answer };
+        let is_voice = |file: &Attachment| file.kind == AttachmentKind::Voice;
+        let request = AnswerToSpeak {
+            question: &last.envelope,
+            answers_voice: rows.iter().any(|row| row.envelope.files().any(is_voice)),
+            text: &answer,
+            cancel,
+        };
+        match self.expansion.speak_answer(request).await {
+            Some(recording) => format!("{answer}\n\n{recording}"),
+            None => answer,
+        }
     }
 
     /// Composes the input of a turn from all its messages. `words` replaces their texts.

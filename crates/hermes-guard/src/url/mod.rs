@@ -85,6 +85,8 @@ pub enum UrlDenialReason {
     // The wording of the original program, because skills and prompts search for it.
     #[error("Blocked by website policy: '{host}' matched rule '{rule}' from {source_name}")]
     Blocklist { host: String, rule: String, source_name: String },
+    #[error("{0} could not be resolved")]
+    Unresolved(String),
     #[error("a redirect would send the request's body to another host, {0}")]
     BodyElsewhere(String),
 }

@@ -116,7 +116,7 @@ impl Fixture {
             task: TaskId::new("t"),
         };
         let deadline = Deadline::after(&*self.clock, Duration::from_hours(1));
-        let context = ToolContext { frontend: &self.person, cancel, deadline, spawn: None };
+        let context = ToolContext { frontend: &self.person, cancel, deadline, spawn: None, turn_model: None };
         tokio::time::timeout(PATIENCE, tool.run(&call, context)).await.expect("an outcome")
     }
 

@@ -171,6 +171,10 @@ impl Model for BudgetedModel {
     fn context_window(&self, model: &str) -> u64 {
         self.inner.context_window(model)
     }
+
+    fn within_budget(&self, other: Arc<dyn Model>) -> Arc<dyn Model> {
+        Arc::new(Self::new(other, self.budget.clone()))
+    }
 }
 
 #[cfg(test)]

@@ -240,7 +240,7 @@ impl Tool for WebExtractTool {
 }
 
 /// Adds the scheme that people leave out.
-fn with_scheme(given: &str) -> String {
+pub(crate) fn with_scheme(given: &str) -> String {
     let given = given.trim();
     let has_scheme =
         given.split_once("://").is_some_and(|(scheme, _)| scheme.chars().all(char::is_alphanumeric));

@@ -21,7 +21,9 @@ use serde_json::{Value, json};
 
 pub(crate) use extract_tool::DESCRIPTOR as EXTRACT_DESCRIPTOR;
 pub use extract_tool::WebExtractTool;
+pub(crate) use extract_tool::with_scheme;
 pub(crate) use fetch::USER_AGENT;
+pub(crate) use page_text::{bounded, cleaned, warning};
 pub use policy::WebsitePolicy;
 pub(crate) use policy::denial_text;
 pub(crate) use search_tool::DESCRIPTOR as SEARCH_DESCRIPTOR;
@@ -58,7 +60,7 @@ impl LazyHttpClient {
         Self(Arc::new(LazyHttpState { client: OnceLock::new(), build: Box::new(build) }))
     }
 
-    pub(crate) fn get(&self) -> Result<HttpClient, String> {
+    pub fn get(&self) -> Result<HttpClient, String> {
         self.0.client.get_or_init(|| (self.0.build)()).clone()
     }
 }

@@ -19,7 +19,7 @@ const HEAD_TENTHS: usize = 7;
 const KEPT: Duration = Duration::from_hours(7 * 24);
 
 /// Removes what is no text: pictures written into the page, and characters that are invisible or reorder others.
-pub(super) fn cleaned(text: &str) -> String {
+pub(crate) fn cleaned(text: &str) -> String {
     let text = without_inline_pictures(text);
     text.chars().filter(|c| !is_invisible(*c)).collect()
 }
@@ -44,7 +44,7 @@ fn is_invisible(c: char) -> bool {
 }
 
 /// Returns a warning if a text from the web tries to instruct its reader.
-pub(super) fn warning(text: &str) -> Option<String> {
+pub(crate) fn warning(text: &str) -> Option<String> {
     let found = find_injections(text, TextOrigin::ContextFile);
     if found.is_empty() {
         return None;
@@ -58,7 +58,7 @@ pub(super) fn warning(text: &str) -> Option<String> {
 
 /// Returns a text of at most about `limit` characters. A longer one is stored in `cache`, and the shortened one says
 /// where.
-pub(super) fn bounded(text: String, limit: usize, url: &str, cache: &Path, now: Timestamp) -> String {
+pub(crate) fn bounded(text: String, limit: usize, url: &str, cache: &Path, now: Timestamp) -> String {
     let total = text.chars().count();
     if total <= limit {
         return text;

@@ -45,6 +45,12 @@ impl WebsitePolicy {
         }))
     }
 
+    /// Returns what gives the policy with the present contents of the shared files.
+    pub fn source(&self) -> Arc<dyn Fn() -> Arc<UrlPolicy> + Send + Sync> {
+        let policy = self.clone();
+        Arc::new(move || policy.current())
+    }
+
     /// Returns the policy with the present contents of the shared files.
     pub(crate) fn current(&self) -> Arc<UrlPolicy> {
         let state = &*self.0;

@@ -159,7 +159,7 @@ impl ApprovalFixture {
         };
         let cancel = Cancel::new();
         let deadline = Deadline::after(&SystemClock::new(), Duration::from_mins(10));
-        let context = ToolContext { frontend, cancel: &cancel, deadline, spawn: None };
+        let context = ToolContext { frontend, cancel: &cancel, deadline, spawn: None, turn_model: None };
         serde_json::from_str(&self.terminal.run(&call, context).await.content).unwrap()
     }
 

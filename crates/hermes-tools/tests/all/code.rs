@@ -171,7 +171,8 @@ impl Bench {
             task: "t".into(),
         };
         let deadline = Deadline::after(&*self.clock, LONG);
-        tool.run(&call, ToolContext { frontend: person, cancel, deadline, spawn: None }).await
+        tool.run(&call, ToolContext { frontend: person, cancel, deadline, spawn: None, turn_model: None })
+            .await
     }
 
     /// Runs a script that must succeed, and parses its output as JSON.

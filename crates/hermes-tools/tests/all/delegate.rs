@@ -48,8 +48,13 @@ fn call(arguments: &Value) -> (Value, Vec<SubagentTask>) {
         task: "k".into(),
     };
     let deadline = Deadline::after(&FixedClock, Duration::from_secs(1));
-    let context =
-        ToolContext { frontend: &UnattendedUser, cancel: &cancel, deadline, spawn: Some(&recorder) };
+    let context = ToolContext {
+        frontend: &UnattendedUser,
+        cancel: &cancel,
+        deadline,
+        spawn: Some(&recorder),
+        turn_model: None,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let outcome = runtime.block_on(tool.run(&call, context));
     (serde_json::from_str(&outcome.content).unwrap(), recorder.0.into_inner().unwrap())

@@ -9,7 +9,7 @@ use hermes_config::settings::{ImageSettings, SpeechSettings};
 use hermes_config::{Config, Env};
 use hermes_exec::{ProgramRunner, Variables};
 use hermes_net::{Config as NetConfig, HttpClient};
-use hermes_testkit::{RealClock, WEB_SERVICE_KEY, WebServiceFault, WebServices};
+use hermes_testkit::{EdgeVoice, EdgeVoiceMood, RealClock, WEB_SERVICE_KEY, WebServiceFault, WebServices};
 use hermes_tools::{ImageMaker, ImageTool, LazyHttpClient, Speaker, SpeechTool};
 use hermes_types::{Cancel, CivilTime, Clock, Deadline, OutcomeStatus, Tool, ToolContext, ToolInvocation};
 use serde_json::{Value, json};
@@ -22,6 +22,7 @@ struct MediaFixture {
     services: WebServices,
     env: Env,
     config: Config,
+    edge_url: String,
 }
 
 impl MediaFixture {
@@ -32,7 +33,7 @@ impl MediaFixture {
         let config = Config::from_text(Path::new("config.yaml"), &yaml, &env);
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("bin")).unwrap();
-        Self { folder, services, env, config }
+        Self { folder, services, env, config, edge_url: "ws://127.0.0.1:9".to_owned() }
     }
 
     /// Adds a program that the voice of this machine calls.
@@ -50,11 +51,15 @@ impl MediaFixture {
 
     fn speaker(&self) -> Speaker {
         let (http, clock) = Self::http();
-        let path = format!("{}:/bin", self.folder.path().join("bin").display());
+        let path = self.folder.path().join("bin").display().to_string();
         let variables = [("PATH", path.as_str())];
         let settings = SpeechSettings::resolve(&self.config, &self.env);
         Speaker {
-            settings: SpeechSettings { elevenlabs_url: self.services.base("elevenlabs"), ..settings },
+            settings: SpeechSettings {
+                elevenlabs_url: self.services.base("elevenlabs"),
+                edge_url: self.edge_url.clone(),
+                ..settings
+            },
             http,
             programs: ProgramRunner::new(Variables::for_commands(variables, &[], &[]), clock.clone()),
             clock,
@@ -87,7 +92,8 @@ async fn call(tool: &dyn Tool, arguments: Value) -> Value {
     let clock = RealClock::default();
     let cancel = Cancel::new();
     let deadline = Deadline::after(&clock, Duration::from_mins(1));
-    let context = ToolContext { frontend: &UnattendedUser, cancel: &cancel, deadline, spawn: None };
+    let context =
+        ToolContext { frontend: &UnattendedUser, cancel: &cancel, deadline, spawn: None, turn_model: None };
     let call = ToolInvocation {
         id: "c".into(),
         name: tool.spec().name.clone(),
@@ -149,10 +155,54 @@ async fn services_speak_into_voice_messages() {
 }
 
 #[tokio::test]
+async fn the_voice_of_edge_speaks_without_a_key_and_another_one_when_it_fails() {
+    let service = EdgeVoice::start().unwrap();
+    let mut fixture = MediaFixture::new("tts: {edge: {voice: de-DE-KatjaNeural}}", &[]);
+    fixture.edge_url = service.url();
+    // Without it, what the service returned is kept as it is.
+    fixture.program("ffmpeg", "exit 1");
+    let said = fixture.speak("Tom & <Jerry>'s\nfirst").await;
+    assert_eq!(said["provider"], "edge", "{said}");
+    let path = said["file_path"].as_str().unwrap().to_owned();
+    assert!(Path::new(&path).extension().is_some_and(|suffix| suffix == "mp3"), "{path}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "Tom &amp; &lt;Jerry&gt;&apos;s first");
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let markup = &service.spoken()[0];
+    assert!(markup.contains("xml:lang='de-DE'><voice name='de-DE-KatjaNeural'>"), "{markup}");
+    let long = format!("{} end", "wörd ".repeat(1_500));
+    let said = fixture.speak(&long).await;
+    let whole = std::fs::read_to_string(said["file_path"].as_str().unwrap()).unwrap();
+    assert!(
+        whole.starts_with("wörd ") && whole.chars().count() == 4_000,
+        "several requests: {}",
+        whole.len()
+    );
+    assert_eq!(service.spoken().len(), 3, "two requests for the long text");
+
+    fixture.program("espeak-ng", r#"printf 'spoken' > "$2""#);
+    for mood in [EdgeVoiceMood::Refuses, EdgeVoiceMood::Silent] {
+        service.set_mood(mood);
+        let said = fixture.speak("again").await;
+        let path = said["file_path"].as_str().unwrap_or_else(|| panic!("{mood:?}: {said}"));
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "spoken", "{mood:?}");
+    }
+    service.set_mood(EdgeVoiceMood::Speaks);
+    let wrong = MediaFixture::new("tts: {provider: edge, edge: {voice: \"x'/>\"}}", &[]);
+    let wrong = MediaFixture { edge_url: service.url(), ..wrong };
+    wrong.program("espeak-ng", "exit 1");
+    let before = service.spoken().len();
+    assert_eq!(wrong.speak("x").await["success"], false);
+    assert_eq!(service.spoken().len(), before, "no name of a voice enters the markup");
+}
+
+#[tokio::test]
 async fn programs_of_this_machine_speak() {
     let fixture = MediaFixture::new("tts: {provider: espeak, espeak: {voice: de}}", &[]);
-    assert!(!SpeechTool::is_usable(&fixture.speaker()));
-    assert!(fixture.speak("x").await["error"].as_str().unwrap().contains("espeak-ng is not installed"));
+    // Programs are also looked for where systems keep them.
+    if !["/usr/bin/espeak-ng", "/usr/local/bin/espeak-ng"].iter().any(|path| Path::new(path).exists()) {
+        assert!(!SpeechTool::is_usable(&fixture.speaker()));
+        assert!(fixture.speak("x").await["error"].as_str().unwrap().contains("espeak-ng is not installed"));
+    }
     fixture.program("espeak-ng", r#"printf '%s|' "$@" > "$2""#);
     assert!(SpeechTool::is_usable(&fixture.speaker()));
     let said = fixture.speak("--help me; $(id)").await;
@@ -173,8 +223,8 @@ async fn programs_of_this_machine_speak() {
         std::fs::read_to_string(said["file_path"].as_str().unwrap()).unwrap(),
         "it's $HOME\n/voices/a.onnx\n"
     );
-    let none = MediaFixture::new("", &[]);
-    assert!(none.speak("x").await["error"].as_str().unwrap().contains("no voice is configured"));
+    let unknown = MediaFixture::new("tts: {provider: parrot}", &[]);
+    assert!(unknown.speak("x").await["error"].as_str().unwrap().contains("'parrot' is none of edge"));
 }
 
 #[tokio::test]

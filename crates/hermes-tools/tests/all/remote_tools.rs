@@ -103,7 +103,8 @@ impl RemoteToolsFixture {
         };
         tool.on_event(&task.into(), ToolEvent::CallStarting(&call.name));
         let deadline = Deadline::after(&SystemClock::new(), Duration::from_hours(5));
-        let context = ToolContext { frontend: &UnattendedUser, cancel, deadline, spawn: None };
+        let context =
+            ToolContext { frontend: &UnattendedUser, cancel, deadline, spawn: None, turn_model: None };
         parse(&tool.run(&call, context).await)
     }
 

@@ -99,7 +99,8 @@ impl SandboxToolsFixture {
         };
         let cancel = Cancel::new();
         let deadline = Deadline::after(&SystemClock::new(), Duration::from_mins(10));
-        let context = ToolContext { frontend: &person, cancel: &cancel, deadline, spawn: None };
+        let context =
+            ToolContext { frontend: &person, cancel: &cancel, deadline, spawn: None, turn_model: None };
         let outcome = self.terminal.run(&call, context).await;
         let asked = person.1.into_inner().unwrap();
         (serde_json::from_str(&outcome.content).unwrap(), asked)

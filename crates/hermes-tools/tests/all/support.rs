@@ -117,7 +117,13 @@ impl FileFixture {
             calls.into_iter().map(|arguments| call(tool.as_ref(), "t", arguments)).collect();
         let cancel = Cancel::new();
         let deadline = Deadline::after(&FixedClock, Duration::from_mins(1));
-        let context = ToolContext { frontend: &UnattendedUser, cancel: &cancel, deadline, spawn: None };
+        let context = ToolContext {
+            frontend: &UnattendedUser,
+            cancel: &cancel,
+            deadline,
+            spawn: None,
+            turn_model: None,
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let running = futures_util::future::join_all(calls.iter().map(|call| tool.run(call, context)));
         runtime.block_on(running).iter().map(parse).collect()
@@ -150,7 +156,7 @@ pub(crate) fn run(tool: &dyn Tool, task: &str, arguments: Value, frontend: &dyn 
     let call = call(tool, task, arguments);
     let cancel = Cancel::new();
     let deadline = Deadline::after(&FixedClock, Duration::from_mins(1));
-    let context = ToolContext { frontend, cancel: &cancel, deadline, spawn: None };
+    let context = ToolContext { frontend, cancel: &cancel, deadline, spawn: None, turn_model: None };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(tool.run(&call, context))
 }

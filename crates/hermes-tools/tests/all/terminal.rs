@@ -163,7 +163,7 @@ async fn call_unless(cancel: &Cancel, tool: &dyn Tool, arguments: Value, person:
         task: "t".into(),
     };
     let deadline = Deadline::after(&SystemClock::new(), Duration::from_mins(10));
-    let context = ToolContext { frontend: person, cancel, deadline, spawn: None };
+    let context = ToolContext { frontend: person, cancel, deadline, spawn: None, turn_model: None };
     let outcome = tool.run(&call, context).await;
     serde_json::from_str(&outcome.content).unwrap_or_else(|_| panic!("{}", outcome.content))
 }

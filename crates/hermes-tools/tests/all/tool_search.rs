@@ -94,7 +94,7 @@ async fn call(registry: &ToolRegistry, name: &str, arguments: Value) -> Value {
     };
     let cancel = Cancel::new();
     let deadline = Deadline::after(&clock, std::time::Duration::from_mins(1));
-    let context = ToolContext { frontend: &Nobody, cancel: &cancel, deadline, spawn: None };
+    let context = ToolContext { frontend: &Nobody, cancel: &cancel, deadline, spawn: None, turn_model: None };
     serde_json::from_str(&tool.run(&call, context).await.content).unwrap()
 }
 

@@ -107,7 +107,13 @@ impl VisionFixture {
         let clock = RealClock::default();
         let cancel = Cancel::new();
         let deadline = Deadline::after(&clock, Duration::from_mins(1));
-        let context = ToolContext { frontend: &UnattendedUser, cancel: &cancel, deadline, spawn: None };
+        let context = ToolContext {
+            frontend: &UnattendedUser,
+            cancel: &cancel,
+            deadline,
+            spawn: None,
+            turn_model: None,
+        };
         let arguments = json!({"image_url": picture, "question": "What is it?"});
         let call = ToolInvocation {
             id: "c".into(),

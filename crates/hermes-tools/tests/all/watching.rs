@@ -92,7 +92,13 @@ impl Post {
         };
         let cancel = Cancel::new();
         let deadline = Deadline::after(&SystemClock::new(), Duration::from_mins(5));
-        let context = ToolContext { frontend: &UnattendedUser, cancel: &cancel, deadline, spawn: None };
+        let context = ToolContext {
+            frontend: &UnattendedUser,
+            cancel: &cancel,
+            deadline,
+            spawn: None,
+            turn_model: None,
+        };
         parse(&self.terminal.run(&call, context).await)
     }
 

@@ -111,7 +111,7 @@ impl WebFixture {
 async fn call(tool: &dyn Tool, arguments: Value, cancel: &Cancel) -> ToolOutcome {
     let clock = RealClock::default();
     let deadline = Deadline::after(&clock, std::time::Duration::from_mins(1));
-    let context = ToolContext { frontend: &UnattendedUser, cancel, deadline, spawn: None };
+    let context = ToolContext { frontend: &UnattendedUser, cancel, deadline, spawn: None, turn_model: None };
     let call = ToolInvocation {
         id: "c".into(),
         name: tool.spec().name.clone(),

@@ -6,8 +6,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
+use hermes_browser::{BrowserPlace, BrowserPool};
 use hermes_channels::PLATFORMS;
 use hermes_config::auth::AuthFile;
 use hermes_config::env::dotenv;
@@ -19,15 +21,20 @@ use hermes_model::discovery::ListFreshness;
 use hermes_model::provider::{ProviderChoice, ProviderInputs};
 use hermes_schedule::{JobFilter, JobStore, Zone};
 use hermes_store::{IndexHealth, Store};
+use hermes_task::SystemClock;
 use hermes_tools::BUILT_IN_TOOLS;
+use hermes_types::Clock;
 use serde_json::{Value, json};
 
 use crate::cli::DoctorArguments;
+use crate::command::slash::describe_browser;
 use crate::context::ProgramContext;
 use crate::output::Console;
 use crate::wiring;
 use crate::wiring::channels::options;
 use crate::wiring::model_lists::{list_models, target_of};
+use crate::wiring::program_runtime::ProgramConfig;
+use crate::wiring::web::browser_options;
 
 /// Programs that tools use when they are there.
 const PROGRAMS: [(&str, &str); 4] = [
@@ -526,6 +533,25 @@ impl Doctor<'_> {
         toolsets.sort_unstable();
         toolsets.dedup();
         self.good(format!("{} tools in {}", BUILT_IN_TOOLS.len(), toolsets.join(", ")));
+        self.browser();
+    }
+
+    fn browser(&mut self) {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let from = ProgramConfig { context: self.context, config: &self.config };
+        let options = browser_options(&clock, from);
+        let pool = BrowserPool::new(clock);
+        let found = describe_browser(&pool, &options);
+        if !pool.is_usable(&options) {
+            return self.warn(format!("browser: {found}"), "the browser tools need one");
+        }
+        self.good(format!("browser: {found}"));
+        if matches!(options.place, BrowserPlace::Local) && hermes_browser::is_root() {
+            self.warn(
+                "browser: Hermes runs as root, so the browser runs without its own sandbox".to_owned(),
+                "run Hermes as another user",
+            );
+        }
     }
 }
 

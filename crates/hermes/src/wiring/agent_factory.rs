@@ -69,6 +69,7 @@ impl AgentFactory {
             checkpoints: checkpoints.clone(),
             side: of_turn.side.clone(),
             vision: models.vision(),
+            mixture: models.mixture(),
         };
         let tools = tools::select_tools(runtime, spec, parts, from);
         let prompt = prompt::source(spec, folder, from, &memory_stores, &tools.registry);

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
+use hermes_browser::BrowserPool;
 use hermes_config::settings::{
     ApprovalMode as ConfiguredMode, ApprovalSettings, CodeSettings, DisplaySettings, SecuritySettings,
     TerminalSettings,
@@ -46,6 +47,8 @@ pub(crate) struct CommandRuntime {
     pub(crate) folders: TaskFolders,
     /// The approvals given so far.
     pub(crate) approvals: Arc<Approvals>,
+    /// The browser sessions, which are closed with the program.
+    pub(crate) browsers: BrowserPool,
     location: CommandLocation,
 }
 
@@ -97,11 +100,12 @@ impl CommandRuntime {
         processes.recover();
         let folders = TaskFolders::new(folder.clone());
         let approvals = approvals(spec, judge, from, &clock);
+        let browsers = BrowserPool::new(clock.clone());
         if settings.is_local() {
             let host = LocalHost::new(local_options(&user_home, &settings, context), clock);
             let shells = TaskShells::new(host.clone(), folders.clone());
             let place = CommandLocation::Local(host);
-            return Ok((Self { processes, shells, folders, approvals, location: place }, notices));
+            return Ok((Self { processes, shells, folders, approvals, browsers, location: place }, notices));
         }
         let python = CodeSettings::from_config(config).python;
         let places =
@@ -121,7 +125,7 @@ impl CommandRuntime {
             }
         };
         let place = CommandLocation::Remote(places.notice());
-        Ok((Self { processes, shells, folders, approvals, location: place }, notices))
+        Ok((Self { processes, shells, folders, approvals, browsers, location: place }, notices))
     }
 
     /// Describes the sandbox or the backend in a sentence for the user.
@@ -162,6 +166,7 @@ impl CommandRuntime {
 
     /// Ends all processes and shells when the program ends.
     pub(crate) async fn shut_down(&self) {
+        self.browsers.close_all().await;
         self.processes.end_all().await;
         self.shells.close_all().await;
     }

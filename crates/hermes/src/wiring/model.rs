@@ -23,11 +23,12 @@ use hermes_model::provider::{
 };
 use hermes_net::{Config as NetConfig, HttpClient};
 use hermes_store::{ChargeRange, Store};
+use hermes_tools::MixtureModels;
 use hermes_types::{Cancel, Clock, Model, SideModel, SpendingCap, Timestamp};
 
-use super::delegation;
 use super::program_runtime::ProgramConfig;
 use super::programs::CredentialHelpers;
+use super::{delegation, mixture};
 use crate::context::local_time;
 use crate::output::Console;
 
@@ -47,6 +48,8 @@ pub(crate) struct ModelSet {
     sampling: Option<SideModel>,
     /// The model that describes pictures.
     vision: Option<SideModel>,
+    /// The models of `mixture_of_agents`, whose calls the budget of a turn covers.
+    mixture: Option<MixtureModels>,
     pub(crate) cap: SpendingCap,
     /// The budget of the day, shared by all turns.
     day: Option<SpendingAccount>,
@@ -92,6 +95,11 @@ impl ModelSet {
     /// Returns the model that describes pictures, within the budget of the day.
     pub(crate) fn vision(&self) -> Option<SideModel> {
         self.vision.clone().map(|side| self.within_day(side))
+    }
+
+    /// Returns the models of `mixture_of_agents`.
+    pub(crate) fn mixture(&self) -> Option<MixtureModels> {
+        self.mixture.clone()
     }
 
     fn within_day(&self, side: SideModel) -> SideModel {
@@ -168,6 +176,7 @@ pub(crate) fn choose_models(
                 judge: None,
                 sampling: None,
                 vision: None,
+                mixture: None,
                 cap,
                 day,
                 notes: Vec::new(),
@@ -224,6 +233,7 @@ pub(crate) fn choose_models(
         let model = reads_pictures(&target.model).then(|| main.clone())?;
         Some(SideModel { model, name: target.model.clone(), timeout: VISION_TIMEOUT })
     });
+    let mixture = mixture::models(&facts, &net, &means, clock);
     let models = AgentModels {
         provider: target.provider().to_owned(),
         base_url: target.base_url().to_owned(),
@@ -232,7 +242,7 @@ pub(crate) fn choose_models(
         subagents,
         ..AgentModels::new(main, target.model.clone())
     };
-    Ok(ModelSet { models, judge, sampling: Some(sampling), vision, cap, day, notes })
+    Ok(ModelSet { models, judge, sampling: Some(sampling), vision, mixture, cap, day, notes })
 }
 
 /// Models of this provider give another name when asked who they are.

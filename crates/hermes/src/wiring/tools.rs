@@ -8,11 +8,11 @@ use hermes_config::user_home;
 use hermes_exec::ProgramRunner;
 use hermes_schedule::{JobStore, Zone};
 use hermes_tools::{
-    CheckpointManager, ClarifyTool, CronJobTool, DelegateTool, ExecuteCodeTool, FileGuard, FileOptions,
-    FileTools, HomeAssistantTool, ImageTool, InlineShell, MemoryTool, PlatformToolsets, SecretMasking,
-    SelectedTools, SendMessageTool, SessionSearchTool, SkillManageTool, SkillSource, SkillViewTool,
-    SkillsListTool, SpeechTool, TOOL_SEARCH_TOOLSET, TodoTool, ToolRegistry, ToolSelection, VisionTool,
-    WebExtractTool, WebSearchTool, defer_tools, is_of_server,
+    BrowserTool, CheckpointManager, ClarifyTool, CronJobTool, DelegateTool, ExecuteCodeTool, FileGuard,
+    FileOptions, FileTools, HomeAssistantTool, ImageTool, InlineShell, MemoryTool, MixtureModels,
+    MixtureTool, PlatformToolsets, SecretMasking, SelectedTools, SendMessageTool, SessionSearchTool,
+    SkillManageTool, SkillSource, SkillViewTool, SkillsListTool, SpeechTool, TOOL_SEARCH_TOOLSET, TodoTool,
+    ToolRegistry, ToolSelection, VisionTool, WebExtractTool, WebSearchTool, defer_tools, is_of_server,
 };
 use hermes_types::{Clock, SideModel, Tool};
 
@@ -37,6 +37,8 @@ pub(crate) struct ToolParts<'a> {
     pub(crate) side: Option<SideModel>,
     /// The model that describes pictures.
     pub(crate) vision: Option<SideModel>,
+    /// The models of `mixture_of_agents`.
+    pub(crate) mixture: Option<MixtureModels>,
 }
 
 /// The tools of an agent, and the unknown toolsets.
@@ -101,7 +103,7 @@ pub(crate) fn with_present_servers(
 
 fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig<'_>) -> ToolRegistry {
     let ProgramConfig { context, config } = from;
-    let ToolParts { folder, user_home, memory_stores, checkpoints, side, vision } = parts;
+    let ToolParts { folder, user_home, memory_stores, checkpoints, side, vision, mixture } = parts;
     let ProgramRuntime { store, clock, command_runtime, message_sender, .. } = runtime;
     let settings = TerminalSettings::resolve(config, &context.env);
     let sandbox = sandbox::sandbox(&settings, &user_home, context);
@@ -149,8 +151,17 @@ fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig
     let speaker = web::speaker(runtime.surface, clock, from);
     let can_speak = SpeechTool::is_usable(&speaker);
     registry.register_checked(Arc::new(SpeechTool::new(speaker)), Arc::new(move || can_speak));
+    let can_mix = mixture.is_some();
+    let mixer = MixtureTool::new(mixture, store.clone(), clock.clone());
+    registry.register_checked(Arc::new(mixer), Arc::new(move || can_mix));
     let can_see = vision.is_some();
     let reader = vision.map(|side| web::picture_reader(side, store, clock, from));
+    let browser = web::browser_access(&command_runtime.browsers, reader.clone(), clock, from);
+    for tool in BrowserTool::all(&Arc::new(browser)) {
+        let tool = Arc::new(tool);
+        let checked = tool.clone();
+        registry.register_checked(tool, Arc::new(move || checked.is_usable()));
+    }
     let vision = VisionTool::new(files, reader);
     registry.register_checked(Arc::new(vision), Arc::new(move || can_see));
     registry

@@ -3,16 +3,21 @@
 
 use std::sync::Arc;
 
+use hermes_browser::{
+    BrowserOptions, BrowserPlace, BrowserPool, BrowserbaseOptions, CloudService, DialogPolicy,
+    HostNameResolution, LocalBrowserOptions, WindowMode,
+};
 use hermes_config::settings::{
-    ImageSettings, SecuritySettings, SpeechSettings, TranscriptionSettings, WebSettings,
+    BrowserBackend, BrowserDialogs, BrowserSettings, ImageSettings, SandboxNetwork, SecuritySettings,
+    SpeechSettings, TerminalSettings, TranscriptionSettings, WebSettings,
 };
 use hermes_config::{ProgramSurface, user_home};
 use hermes_exec::ProgramRunner;
 use hermes_net::{HttpClient, PrivateAddresses};
 use hermes_store::Store;
 use hermes_tools::{
-    HomeAssistantAccess, ImageMaker, LazyHttpClient, PictureReader, Speaker, Transcriber, WebAccess,
-    WebAddresses, WebsitePolicy,
+    BrowserAccess, HomeAssistantAccess, ImageMaker, LazyHttpClient, PictureReader, Speaker, Transcriber,
+    WebAccess, WebAddresses, WebsitePolicy,
 };
 use hermes_types::{Clock, Secret, SideModel};
 
@@ -32,6 +37,87 @@ pub(crate) fn access(clock: &Arc<dyn Clock>, from: ProgramConfig<'_>) -> WebAcce
         clock: clock.clone(),
         cache: context.home.join("cache/web"),
         addresses: WebAddresses::default(),
+    }
+}
+
+/// The APIs of services that rent browsers.
+const BROWSERBASE_URL: &str = "https://api.browserbase.com";
+const BROWSER_USE_URL: &str = "https://api.browser-use.com/api/v2";
+
+/// Returns what the browser tools of an agent need. Starts no browser and builds no client.
+pub(crate) fn browser_access(
+    pool: &BrowserPool,
+    reader: Option<PictureReader>,
+    clock: &Arc<dyn Clock>,
+    from: ProgramConfig<'_>,
+) -> BrowserAccess {
+    let ProgramConfig { context, config } = from;
+    BrowserAccess {
+        pool: pool.clone(),
+        options: browser_options(clock, from),
+        reader,
+        clock: clock.clone(),
+        cache: context.home.join("cache/web"),
+        screenshots: context.home.screenshots_cache(),
+        page_chars: WebSettings::resolve(config, &context.env).page_chars,
+    }
+}
+
+/// Returns how browsers are used.
+pub(crate) fn browser_options(clock: &Arc<dyn Clock>, from: ProgramConfig<'_>) -> BrowserOptions {
+    let ProgramConfig { context, config } = from;
+    let settings = BrowserSettings::resolve(config, &context.env);
+    let mut security = SecuritySettings::resolve(config, &context.env);
+    security.allow_private_urls |= settings.allow_private_urls;
+    let http = lazy_client(&security, clock, from);
+    // Tests put an emulator in the place of a service.
+    let terminal = TerminalSettings::resolve(config, &context.env);
+    // Commands reach this machine even without a network, and with it the proxy of the browser.
+    let is_cut_off = terminal.sandbox_network == SandboxNetwork::Off && settings.proxy.is_none();
+    let resolution =
+        if settings.proxy.is_some() { HostNameResolution::Proxy } else { HostNameResolution::Here };
+    BrowserOptions {
+        place: match settings.backend {
+            BrowserBackend::Local if is_cut_off => BrowserPlace::Nowhere(
+                "with terminal.sandbox_network: off, commands would reach the network through the browser's proxy".to_owned(),
+            ),
+            BrowserBackend::Local => BrowserPlace::Local,
+            BrowserBackend::Address(address) => BrowserPlace::Address(address),
+            BrowserBackend::Browserbase(wanted) => {
+                BrowserPlace::Cloud(CloudService::Browserbase(BrowserbaseOptions {
+                    key: wanted.key,
+                    project: wanted.project,
+                    keep_alive: wanted.keep_alive,
+                    proxies: wanted.proxies,
+                    advanced_stealth: wanted.advanced_stealth,
+                    timeout: wanted.timeout,
+                    base: BROWSERBASE_URL.to_owned(),
+                }))
+            }
+            BrowserBackend::BrowserUse(key) => {
+                BrowserPlace::Cloud(CloudService::BrowserUse { key, base: BROWSER_USE_URL.to_owned() })
+            }
+            BrowserBackend::Unusable(reason) => BrowserPlace::Nowhere(reason),
+        },
+        local: LocalBrowserOptions {
+            program: settings.program,
+            window: if settings.headed { WindowMode::Visible } else { WindowMode::Headless },
+            variables: child_variables(&context.env, &[]),
+            temp: super::sandbox::temp_folder(context),
+            proxy: settings.proxy,
+        },
+        http: Arc::new(move || http.get()),
+        policy: WebsitePolicy::new(&security, context.home.clone(), clock.clone()).source(),
+        network: None,
+        resolution,
+        dialogs: match settings.dialogs {
+            BrowserDialogs::Model => DialogPolicy::AskModel,
+            BrowserDialogs::Accept => DialogPolicy::Accept,
+            BrowserDialogs::Dismiss => DialogPolicy::Dismiss,
+        },
+        downloads: context.home.documents_cache(),
+        command_timeout: settings.command_timeout,
+        idle_timeout: settings.inactivity_timeout,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Many conversations on six platforms under faults: the gateway is killed, the model and the platforms become
+//! Many conversations on seven platforms under faults: the gateway is killed, the model and the platforms become
 //! unavailable and return, messages arrive twice and in the wrong order, calls fail in the middle.
 //!
 //! Reproducible by its seed as far as threads allow. Every message must be answered once, or be reported.
@@ -10,6 +10,7 @@ use hermes_testkit::dingtalk::{self, FakeDingTalk};
 use hermes_testkit::discord::{self, FakeDiscord, FakeDiscordId, SessionRetention};
 use hermes_testkit::mattermost::{self, FakeMattermost};
 use hermes_testkit::slack::{self, FakeSlack};
+use hermes_testkit::sms::{self, FakeTwilio};
 use hermes_testkit::telegram::{self, FakeTelegram};
 use hermes_testkit::whatsapp_cloud::{self, FakeWhatsAppCloud, FakeWhatsAppMessage};
 use hermes_testkit::{ModelScript, ModelServer, PlatformFault, RealClock, TempHome, fixture};
@@ -55,11 +56,19 @@ enum Where {
     WhatsAppCloud,
     Mattermost,
     DingTalk,
+    Sms,
 }
 
 impl Where {
-    const ALL: [Self; 6] =
-        [Self::Telegram, Self::Discord, Self::Slack, Self::WhatsAppCloud, Self::Mattermost, Self::DingTalk];
+    const ALL: [Self; 7] = [
+        Self::Telegram,
+        Self::Discord,
+        Self::Slack,
+        Self::WhatsAppCloud,
+        Self::Mattermost,
+        Self::DingTalk,
+        Self::Sms,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -69,6 +78,7 @@ impl Where {
             Self::WhatsAppCloud => "whatsapp_cloud",
             Self::Mattermost => "mattermost",
             Self::DingTalk => "dingtalk",
+            Self::Sms => "sms",
         }
     }
 
@@ -104,6 +114,7 @@ struct ChaosRun {
     whatsapp: FakeWhatsAppCloud,
     mattermost: FakeMattermost,
     dingtalk: FakeDingTalk,
+    twilio: FakeTwilio,
     model: Option<ModelServer>,
     model_port: u16,
     /// The number of users, and of messages of each.
@@ -138,6 +149,7 @@ impl ChaosRun {
         let telegram = FakeTelegram::start(TELEGRAM_TOKEN).unwrap();
         let discord = FakeDiscord::start().unwrap();
         let slack = FakeSlack::start().unwrap();
+        let twilio = FakeTwilio::start().unwrap();
         let (whatsapp, mattermost, dingtalk) = (
             FakeWhatsAppCloud::start().unwrap(),
             FakeMattermost::start().unwrap(),
@@ -146,6 +158,8 @@ impl ChaosRun {
         let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         whatsapp.set_webhook(&format!("http://127.0.0.1:{port}/whatsapp/webhook"));
         whatsapp.retry_webhooks();
+        let public = "https://hermes.example.org/webhooks/twilio";
+        twilio.set_webhook(&format!("http://127.0.0.1:{port}/webhooks/twilio"), public);
         let model = model(0, people, messages);
         let model_port = model.address().port();
         let config = json!({
@@ -156,13 +170,15 @@ impl ChaosRun {
                 "slack": {"extra": {"base_url": slack.base_url()}},
                 "whatsapp_cloud": {"extra": {"base_url": whatsapp.base_url()}},
                 "dingtalk": {"extra": {"base_url": dingtalk.base_url()}},
+                "sms": {"extra": {"base_url": twilio.base_url()}},
             },
         });
         let more = format!(
             "WEBHOOK_PORT={port}\nWHATSAPP_CLOUD_PHONE_NUMBER_ID={}\nWHATSAPP_CLOUD_ACCESS_TOKEN={}\n\
              WHATSAPP_CLOUD_APP_SECRET={}\nWHATSAPP_CLOUD_HOME_CHANNEL=1\nMATTERMOST_URL={}\nMATTERMOST_TOKEN={}\n\
              MATTERMOST_HOME_CHANNEL=c\nMATTERMOST_REACTIONS=false\nDINGTALK_CLIENT_ID={}\nDINGTALK_CLIENT_SECRET={}\n\
-             DINGTALK_HOME_CHANNEL=c\n",
+             DINGTALK_HOME_CHANNEL=c\nTWILIO_ACCOUNT_SID={}\nTWILIO_AUTH_TOKEN={}\nTWILIO_PHONE_NUMBER={}\n\
+             SMS_WEBHOOK_URL={public}\nSMS_HOME_CHANNEL=+1\n",
             whatsapp_cloud::PHONE_NUMBER_ID,
             whatsapp_cloud::ACCESS_TOKEN,
             whatsapp_cloud::APP_SECRET,
@@ -170,6 +186,9 @@ impl ChaosRun {
             mattermost::TOKEN,
             dingtalk::CLIENT_ID,
             dingtalk::CLIENT_SECRET,
+            sms::ACCOUNT,
+            sms::AUTH_TOKEN,
+            sms::NUMBER,
         );
         let env = format!(
             "GATEWAY_ALLOW_ALL_USERS=1\nTELEGRAM_BOT_TOKEN={TELEGRAM_TOKEN}\nDISCORD_BOT_TOKEN={}\nSLACK_BOT_TOKEN={}\n\
@@ -190,6 +209,7 @@ impl ChaosRun {
             whatsapp,
             mattermost,
             dingtalk,
+            twilio,
             model,
             model_port,
             size: (people, messages),
@@ -245,6 +265,9 @@ impl ChaosRun {
                 let (_, channel) = talk.names.as_ref().unwrap();
                 self.mattermost.said(channel).into_iter().map(|post| post.message).collect()
             }
+            Where::Sms => {
+                self.twilio.sent(&format!("+{}", phone(talk))).into_iter().map(|sms| sms.body).collect()
+            }
             Where::DingTalk => {
                 self.dingtalk.sent(&conversation(talk)).into_iter().map(|message| message.text).collect()
             }
@@ -273,6 +296,9 @@ impl ChaosRun {
             Where::Mattermost => {
                 let (person, channel) = talk.names.as_ref().unwrap();
                 self.mattermost.says(person, channel, &text);
+            }
+            Where::Sms => {
+                self.twilio.says(&format!("+{}", phone(talk)), &text);
             }
             Where::DingTalk => {
                 self.dingtalk.says(&format!("staff{}", talk.number), &conversation(talk), None, &text);
@@ -318,7 +344,8 @@ impl ChaosRun {
                 "slack" => self.slack.start_again().unwrap(),
                 "whatsapp_cloud" => self.whatsapp.start_again().unwrap(),
                 "mattermost" => self.mattermost.start_again().unwrap(),
-                _ => self.dingtalk.start_again().unwrap(),
+                "dingtalk" => self.dingtalk.start_again().unwrap(),
+                _ => self.twilio.start_again().unwrap(),
             }
         }
     }
@@ -334,7 +361,8 @@ impl ChaosRun {
             "slack" => self.slack.stop(),
             "whatsapp_cloud" => self.whatsapp.stop(),
             "mattermost" => self.mattermost.stop(),
-            _ => self.dingtalk.stop(),
+            "dingtalk" => self.dingtalk.stop(),
+            _ => self.twilio.stop(),
         }
         let back = now + self.dice.between(AWAY);
         self.away.insert(name, back);
@@ -342,7 +370,8 @@ impl ChaosRun {
 
     /// Makes the next message to one of the newer platforms fail.
     fn fail_call(&mut self, fault: PlatformFault) {
-        match self.dice.roll(3) {
+        match self.dice.roll(4) {
+            3 => self.twilio.fault("POST", "/Messages.json", fault),
             0 => self.whatsapp.fault("POST", "/messages", fault),
             1 => self.mattermost.fault("POST", "/posts", fault),
             _ => self.dingtalk.fault("POST", "/robot/sendBySession", fault),
@@ -351,7 +380,7 @@ impl ChaosRun {
 
     /// Causes one fault.
     fn strike(&mut self, now: u64) {
-        let name = match self.dice.roll(21) {
+        let name = match self.dice.roll(22) {
             0..=3 => {
                 self.gateway = None;
                 self.start_gateway();
@@ -393,6 +422,7 @@ impl ChaosRun {
                 self.whatsapp.repeat_last();
                 self.mattermost.repeat_last();
                 self.dingtalk.repeat_last();
+                self.twilio.repeat_last();
                 "messages come twice"
             }
             12 => {
@@ -435,6 +465,10 @@ impl ChaosRun {
             18 => {
                 self.take_away("mattermost", now);
                 "mattermost goes away"
+            }
+            20 => {
+                self.take_away("sms", now);
+                "sms goes away"
             }
             19 => {
                 self.take_away("dingtalk", now);
@@ -601,9 +635,9 @@ fn tell(seed: u64, outcome: &Outcome) {
 
 #[test]
 fn everything_breaks_and_nothing_is_lost() {
-    let outcome = run(7, 12, 4, 20);
+    let outcome = run(7, 14, 4, 20);
     tell(7, &outcome);
-    assert_eq!(outcome.messages, 48);
+    assert_eq!(outcome.messages, 56);
 }
 
 /// Runs by hand: `CHAOS_SEEDS=1..4 cargo nextest run -p hermes chaos --run-ignored all --no-capture`.

@@ -603,3 +603,32 @@ fn plugins_and_shell_hooks_work_in_the_gateway() {
     running.signal(Signal::TERM);
     assert_eq!(running.wait(), 0);
 }
+
+/// A picture of one pixel, as clients send it.
+const DOT_URL: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mNoAAAAggCBd81ytgAAAABJRU5ErkJggg==";
+
+#[test]
+fn pictures_of_clients_reach_models_of_every_wire() {
+    for (mode, carried) in super::life::PICTURE_WIRES {
+        let script = r#"{"replies": [{"when": {"user_contains": "what is this"}, "text": "A grey dot.", "repeat": "forever"}], "default": "echo"}"#;
+        let script = ModelScript::from_yaml("dot", script).unwrap();
+        let place = GatewayHome::configured(script, json!({"model": {"api_mode": mode}}));
+        let running = place.start();
+        let chat = json!({"messages": [{"role": "user", "content": [
+            {"type": "text", "text": "what is this"}, {"type": "image_url", "image_url": {"url": DOT_URL}},
+        ]}]});
+        let responses = json!({"input": [{"role": "user", "content": [
+            {"type": "input_text", "text": "what is this"}, {"type": "input_image", "image_url": DOT_URL},
+        ]}]});
+        for (path, body) in [("/v1/chat/completions", chat), ("/v1/responses", responses)] {
+            let before = place.server.request_count();
+            let (status, said) = place.request("POST", path, &body.to_string()).unwrap();
+            assert_eq!(status, 200, "{mode} {path}: {said}");
+            assert!(said.to_string().contains("A grey dot."), "{mode} {path}: {said}");
+            let requests = place.server.requests();
+            let asked = requests[before].body_text();
+            assert!(asked.contains(carried), "{mode} {path}: {asked}");
+        }
+        drop(running);
+    }
+}

@@ -417,3 +417,76 @@ fn discord() {
     let chat = discord.dm(ann);
     live(&DiscordDriver { discord, ann, chat });
 }
+
+/// A picture of one pixel.
+const DOT: &[u8] = &[
+    0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 13, b'I', b'H', b'D', b'R', 0, 0, 0, 1, 0, 0, 0,
+    1, 8, 0, 0, 0, 0, 0x3a, 0x7e, 0x9b, 0x55, 0, 0, 0, 10, b'I', b'D', b'A', b'T', 0x78, 0xda, 0x63, 0x68, 0,
+    0, 0, 0x82, 0, 0x81, 0x77, 0xcd, 0x72, 0xb6, 0, 0, 0, 0, b'I', b'E', b'N', b'D', 0xae, 0x42, 0x60, 0x82,
+];
+
+/// The wires, and how each carries a picture.
+pub(crate) const PICTURE_WIRES: [(&str, &str); 3] = [
+    ("chat_completions", r#""type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo"#),
+    ("codex_responses", r#""type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo"#),
+    ("anthropic_messages", r#""type":"base64","media_type":"image/png","data":"iVBORw0KGgo"#),
+];
+
+/// Sends a picture through the gateway to models of every wire.
+fn show_pictures(stage: impl Fn() -> Box<dyn PlatformDriver>) {
+    for (mode, carried) in PICTURE_WIRES {
+        let stage = stage();
+        let script = json!({"replies": [
+            {"when": {"user_contains": "what is this"}, "text": "A grey dot.", "repeat": "forever"},
+        ], "default": "echo"});
+        let server =
+            ModelServer::start_blocking(ModelScript::from_yaml("dot", &script.to_string()).unwrap()).unwrap();
+        let config = json!({
+            "model": {
+                "provider": "custom", "base_url": server.base_url(), "default": "gpt-4o", "api_mode": mode,
+            },
+            "platforms": {stage.platform(): {"extra": stage.extra()}},
+            "agent": {"image_input_mode": "native"},
+        });
+        let env = format!("{}GATEWAY_ALLOW_ALL_USERS=true\n", stage.env());
+        let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
+        std::fs::create_dir_all(home.join("user")).unwrap();
+        let under_test = GatewayUnderTest { home, server };
+        let gateway = under_test.start(stage.platform());
+        stage.sends("what is this", "dot.png", "image/png", DOT);
+        stage.until_said("A grey dot.");
+        let bodies: Vec<String> =
+            under_test.server.requests().iter().map(|request| request.body_text().into_owned()).collect();
+        assert!(
+            bodies.iter().any(|body| body.contains(carried)),
+            "{mode} on {}: {bodies:#?}",
+            stage.platform()
+        );
+        drop(gateway);
+    }
+}
+
+#[test]
+fn pictures_of_telegram_reach_models_of_every_wire() {
+    show_pictures(|| Box::new(TelegramDriver(FakeTelegram::start(TELEGRAM_TOKEN).unwrap())));
+}
+
+#[test]
+fn pictures_of_discord_reach_models_of_every_wire() {
+    show_pictures(|| {
+        let discord = FakeDiscord::start().unwrap();
+        let ann = discord.person("ann", Some("Ann"));
+        let chat = discord.dm(ann);
+        Box::new(DiscordDriver { discord, ann, chat })
+    });
+}
+
+#[test]
+fn pictures_of_slack_reach_models_of_every_wire() {
+    show_pictures(|| {
+        let slack = FakeSlack::start().unwrap();
+        slack.person("U1", "Ann");
+        slack.direct("D1");
+        Box::new(SlackDriver(slack))
+    });
+}

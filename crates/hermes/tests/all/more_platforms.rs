@@ -540,6 +540,26 @@ fn peer_home_assistant_rings_and_its_lamp_is_switched_on() {
     drop(gateway);
 }
 
+#[test]
+fn a_gateway_whose_only_platform_cannot_work_ends_with_the_reason() {
+    let twilio = FakeTwilio::start().unwrap();
+    let config = json!({"platforms": {"sms": {"extra": {"base_url": twilio.base_url()}}}});
+    // Without the address that Twilio signs, nobody can tell who sent a message. The shared server alone is no use.
+    let env = format!(
+        "TWILIO_ACCOUNT_SID={}\nTWILIO_AUTH_TOKEN={}\nTWILIO_PHONE_NUMBER={}\nWEBHOOK_PORT={}\n",
+        sms::ACCOUNT,
+        sms::AUTH_TOKEN,
+        sms::NUMBER,
+        free_port()
+    );
+    let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
+    std::fs::create_dir_all(home.join("user")).unwrap();
+    let output = hermes(&home, &["gateway", "run"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(78), "{said}");
+    assert!(said.contains("sms: SMS_WEBHOOK_URL is not set"), "{said}");
+}
+
 /// A home in which all of them are set up, each with a home channel.
 struct AllPlatforms {
     home: TempHome,
@@ -611,6 +631,28 @@ impl AllPlatforms {
         assert!(output.status.success(), "{arguments:?}: {said}");
         said
     }
+}
+
+/// Runs by hand: `HERMES_PROGRAM=… cargo nextest run -p hermes idle_memory --run-ignored all --no-capture`.
+#[test]
+#[ignore = "a measurement; by hand"]
+fn idle_memory_with_and_without_them() {
+    let measure = |home: &TempHome, connected: usize| {
+        let gateway = start_gateway(home);
+        until("it is connected", || {
+            let text = std::fs::read_to_string(home.join("gateway_state.json")).unwrap_or_default();
+            text.contains("\"running\"") && text.matches("\"connected\"").count() == connected
+        });
+        // The gateway releases memory every ten seconds.
+        std::thread::sleep(std::time::Duration::from_secs(25));
+        let text = std::fs::read_to_string(format!("/proc/{}/status", gateway.pid())).unwrap();
+        let line = text.lines().find(|line| line.starts_with("VmRSS:")).unwrap().to_owned();
+        println!("{connected} connected: {line}");
+    };
+    let alone = TempHome::builder().config_yaml("model: {provider: offline}").build().unwrap();
+    std::fs::create_dir_all(alone.join("user")).unwrap();
+    measure(&alone, 0);
+    measure(&AllPlatforms::new().home, 6);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Pictures and recordings of chats, and the web: what the model gets of them.
 
-use hermes_testkit::{ModelScript, ModelServer, TempHome, TestWebsite};
+use hermes_testkit::{
+    ModelScript, ModelServer, TempHome, TestWebsite, WEB_SERVICE_KEY, WebServiceFault, WebServices,
+};
 use serde_json::{Value, json};
 
 use super::life::hermes;
@@ -86,6 +88,54 @@ fn a_voice_message_is_transcribed_by_the_users_command_and_kept() {
     let heard = body(&fixture, "buy a boat");
     let path = heard.split("The recording is at: ").nth(1).unwrap().split(']').next().unwrap();
     assert_eq!(std::fs::read(path).unwrap(), b"OggS words", "the recording is kept");
+    drop(gateway);
+}
+
+#[test]
+fn answers_are_spoken_where_the_chat_wants_it() {
+    let services = WebServices::start().unwrap();
+    let fixture = TelegramHome::new(&json!([
+        {"when": {"user_contains": "quietly"}, "text": "Only text."},
+        {"when": {"user_contains": "aloud"}, "text": "**Hello** from `here`"},
+        {"when": {"user_contains": "buy a boat"}, "text": "Which one?"},
+        {"when": {"user_contains": "at last"}, "text": "Still here."},
+    ]));
+    for (key, value) in [("tts.provider", "openai"), ("tts.openai.base_url", &services.base("speech"))] {
+        assert_eq!(fixture.run(&["config", "set", key, value]).0, 0, "{key}");
+    }
+    let env = fixture.home.join(".env");
+    let before = std::fs::read_to_string(&env).unwrap();
+    let heard = "HERMES_LOCAL_STT_COMMAND=printf 'buy a boat' > {output_dir}/said.txt";
+    std::fs::write(&env, format!("{before}VOICE_TOOLS_OPENAI_KEY={WEB_SERVICE_KEY}\n{heard}\n")).unwrap();
+    let gateway = fixture.start();
+    let ann = fixture.telegram.person(ANN, "Ann");
+    ann.says(ANN, "quietly");
+    fixture.telegram.until_said_blocking(ANN, "Only text.");
+    ann.says(ANN, "/voice tts");
+    fixture.telegram.until_said_blocking(ANN, "Every answer here is spoken, too (openai).");
+    ann.says(ANN, "aloud");
+    assert_eq!(fixture.telegram.until_called_blocking("sendVoice", 1).len(), 1);
+    fixture.telegram.until_said_blocking(ANN, "Hello");
+    assert_eq!(services.requests()[0].body["input"].as_str().unwrap().trim(), "Hello from here");
+    // A voice message goes through the whole gateway to an answer with a voice bubble.
+    ann.says(ANN, "/voice on");
+    fixture.telegram.until_said_blocking(ANN, "Voice messages here are answered with speech (openai).");
+    ann.sends_voice(ANN, b"OggS words");
+    fixture.telegram.until_said_blocking(ANN, "Which one?");
+    assert_eq!(fixture.telegram.until_called_blocking("sendVoice", 2).len(), 2);
+    ann.says(ANN, "/voice off");
+    fixture.telegram.until_said_blocking(ANN, "Answers here are text only.");
+    let modes = std::fs::read_to_string(fixture.home.join("gateway_voice_mode.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&modes).unwrap(), json!({ANN.to_string(): "off"}));
+    drop(gateway);
+    // A voice that fails costs nothing but the recording.
+    std::fs::write(fixture.home.join("gateway_voice_mode.json"), json!({ANN.to_string(): "all"}).to_string())
+        .unwrap();
+    services.fail_next(WebServiceFault::Refuse { status: 500, retry_after: None, body: String::new() });
+    let gateway = fixture.start();
+    ann.says(ANN, "at last");
+    fixture.telegram.until_said_blocking(ANN, "Still here.");
+    assert_eq!(fixture.telegram.calls("sendVoice").len(), 2);
     drop(gateway);
 }
 

@@ -196,6 +196,8 @@ fn play(scenario: &Scenario) -> Vec<String> {
 fn config(scenario: &Scenario, server: &ModelServer) -> String {
     let mut config = serde_json::json!({
         "model": {"provider": "custom", "base_url": server.base_url(), "default": "test-model"},
+        // What is installed on the machine does not change what is offered.
+        "browser": {"engine": "no-browser"},
     });
     merge(&mut config, &scenario.config);
     // JSON is YAML.

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::chat_loop::ChatLoop;
 use super::opening::{self, OpenedConversation};
-use super::{quick_commands, terminal_commands};
+use super::{goal, quick_commands, terminal_commands};
 use crate::command;
 use crate::command::slash::{CommandInput, CommandReply, SessionChange, YoloScope};
 use crate::context::local_time;
@@ -123,6 +123,14 @@ async fn run_conversation_command(
             let prompt = invoke(chat, "learn", rest);
             return Ok(prompt.map_or(CommandEffect::Continue, CommandEffect::Invoke));
         }
+        ConversationCommand::Goal => {
+            goal::run_goal_command(chat, rest).await?;
+            return Ok(CommandEffect::Continue);
+        }
+        ConversationCommand::Subgoal => {
+            goal::run_subgoal_command(chat, rest).await?;
+            return Ok(CommandEffect::Continue);
+        }
         ConversationCommand::Resume => {
             resume(chat, rest).await?;
             return Ok(CommandEffect::Continue);
@@ -179,6 +187,7 @@ async fn run_program_command(chat: &mut ChatLoop<'_>, command: ProgramCommand, r
         mcp: chat.runtime.mcp().clone(),
         plugins: chat.runtime.extensions().plugins.clone(),
         processes: chat.runtime.command_runtime.processes.clone(),
+        browsers: chat.runtime.command_runtime.browsers.clone(),
         background: chat.background.list().describe(chat.runtime.agent.clock().now()),
         surface: CommandSurface::Terminal,
         yolo: chat.yolo,
@@ -187,6 +196,7 @@ async fn run_program_command(chat: &mut ChatLoop<'_>, command: ProgramCommand, r
     let slow = match command {
         ProgramCommand::ReloadMcp => Some("Reconnecting MCP servers…"),
         ProgramCommand::Debug => Some("Writing the report…"),
+        ProgramCommand::Browser => Some("Asking the browser…"),
         ProgramCommand::Model => Some("Asking the provider…"),
         _ => None,
     };

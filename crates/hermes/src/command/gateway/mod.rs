@@ -3,10 +3,12 @@
 mod all;
 mod attachments;
 mod run;
+mod servers;
 pub(crate) mod service;
 mod services;
 pub(crate) mod setup;
 mod shutdown;
+mod spoken_answers;
 mod status;
 mod update;
 

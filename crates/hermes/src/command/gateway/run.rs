@@ -10,15 +10,12 @@ use hermes_agent::{DeferredSessionLogs, SessionLogMode};
 use hermes_channels::WebhookMounts;
 use hermes_config::settings::SecuritySettings;
 use hermes_config::{Config, Env, user_home};
-use hermes_exec::release_memory;
+use hermes_exec::{release_memory, release_program_pages};
 use hermes_gateway::process::{self, HomeClaim, SendingLock, StateFile};
 use hermes_gateway::{
     ChannelHealth, ChatMessageSender, EventObserver as _, Gateway, GatewayPorts, LiveSettings,
 };
-use hermes_serve::{
-    App, AppState, ServerHandle, ServerParts, ServerSettings, StartError, WebhookChannel, WebhookParts,
-    WebhookSettings, start_webhooks,
-};
+use hermes_serve::{App, ServerHandle};
 use hermes_store::Store;
 use hermes_task::{SystemClock, TaskGroup};
 use hermes_tools::ProcessNotice;
@@ -28,6 +25,7 @@ use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use super::servers::{ServerStarter, WebhookPurpose, WebhookServer};
 use super::services::ProgramServices;
 use super::update;
 use crate::cli::{self, GatewayRunArguments};
@@ -163,7 +161,7 @@ struct GatewayRuntime {
     clock: Arc<dyn Clock>,
     live: LiveSettings,
     api: Option<(App, ServerHandle)>,
-    webhooks: Option<ServerHandle>,
+    webhooks: Option<WebhookServer>,
     /// The platforms and the locks that keep other gateways off them.
     channels: ChannelLocks,
     /// The lock that keeps commands from sending at the same time.
@@ -349,94 +347,6 @@ async fn forward_notices(sender: ChatMessageSender, mut notices: UnboundedReceiv
     }
 }
 
-/// Starts the servers beside the platforms. Like a failed platform, a server that cannot start does not affect the
-/// others.
-struct ServerStarter<'a> {
-    gateway: &'a Gateway,
-    sender: &'a ChatMessageSender,
-    mounts: &'a WebhookMounts,
-    state: &'a StateFile,
-    cancel: &'a Cancel,
-}
-
-impl ServerStarter<'_> {
-    /// Starts the webhook server, if it is enabled or a platform receives its messages there.
-    async fn start_webhooks(&self, ports: &GatewayPorts) -> Option<ServerHandle> {
-        let (live, clock) = (self.sender.settings(), self.sender.clock());
-        let current = live.current();
-        let with_routes = WebhookSettings::resolve(&current.config, &current.env);
-        let has_routes = with_routes.is_some();
-        let for_platforms = channels::use_shared_server(&current)
-            .then(|| WebhookSettings::without_routes(&current.config, &current.env));
-        let settings = with_routes.or(for_platforms)?;
-        let now = clock.now();
-        let parts = WebhookParts {
-            intake: Arc::new(self.gateway.intake().clone()),
-            clock: clock.clone(),
-            skills: ports.skills.clone(),
-            programs: ports.programs.clone(),
-            outbox: self.sender.outbox().clone(),
-            home: live.home().clone(),
-            platforms: Arc::new(self.mounts.clone()),
-        };
-        match start_webhooks(parts, settings, self.cancel).await {
-            Ok(listening) if !has_routes => {
-                self.mounts.set_served();
-                Some(listening)
-            }
-            Ok(listening) => {
-                self.mounts.set_served();
-                let outbox = self.sender.outbox().clone();
-                let answers = WebhookChannel::new(outbox, live.clone(), ports.programs.clone());
-                self.sender.delivery().connect(Arc::new(answers));
-                self.state.platform("webhook", "connected", None, now);
-                Some(listening)
-            }
-            Err(error) => {
-                self.mark_failed("webhook", "webhook_start_failed", &error);
-                None
-            }
-        }
-    }
-
-    /// Starts the API server, if it is enabled.
-    async fn start_api(&self, ports: &GatewayPorts) -> Option<(App, ServerHandle)> {
-        let (live, clock) = (self.sender.settings(), self.sender.clock());
-        let current = live.current();
-        let settings = ServerSettings::resolve(&current.config, &current.env)?;
-        let parts = ServerParts {
-            store: self.sender.store().clone(),
-            clock: clock.clone(),
-            live: live.clone(),
-            agents: ports.agents.clone(),
-            gateway: self.gateway.status().clone(),
-        };
-        let started = match AppState::new(parts, settings, &cli::version(), self.cancel) {
-            Ok(app) => hermes_serve::start(app.clone(), self.cancel).await.map(|listening| (app, listening)),
-            Err(error) => Err(error),
-        };
-        match started {
-            Ok(started) => {
-                self.state.platform("api_server", "connected", None, clock.now());
-                Some(started)
-            }
-            Err(error) => {
-                let code = match &error {
-                    StartError::Address { .. } => "api_server_port_in_use",
-                    StartError::NoKey => "api_server_no_key",
-                    _ => "api_server_start_failed",
-                };
-                self.mark_failed("api_server", code, &error);
-                None
-            }
-        }
-    }
-
-    fn mark_failed(&self, platform: &str, code: &str, error: &StartError) {
-        self.gateway.channels().mark_failed(platform, code, error.to_string(), self.state);
-    }
-}
-
 /// Returns the initial folder of tools in chats: `MESSAGING_CWD`, else the user's home.
 fn working_folder(context: &ProgramContext) -> Result<PathBuf> {
     let given = context.env.get("MESSAGING_CWD").map(PathBuf::from).filter(|path| path.is_dir());
@@ -447,9 +357,17 @@ fn working_folder(context: &ProgramContext) -> Result<PathBuf> {
 }
 
 impl GatewayRuntime {
+    /// Returns what a start or a burst of work needed to the operating system.
+    fn release_memory(&self) {
+        self.store.release_memory();
+        release_memory();
+        release_program_pages();
+    }
+
     async fn wait_for_exit(&mut self, signals: &mut GatewaySignals) -> ExitMode {
         let clock = self.clock.clone();
         let mut released = clock.monotonic();
+        self.release_memory();
         // The exit mode and the deadline, once a stop was requested; running turns may end earlier.
         let mut leaving: Option<(ExitMode, Duration)> = None;
         loop {
@@ -458,8 +376,7 @@ impl GatewayRuntime {
             }
             if clock.monotonic().saturating_sub(released) > RELEASE_INTERVAL {
                 released = clock.monotonic();
-                self.store.release_memory();
-                release_memory();
+                self.release_memory();
             }
             let wait = if self.gateway.status().is_draining() { POLL_INTERVAL } else { EXPORT_INTERVAL };
             let wanted = tokio::select! {
@@ -481,6 +398,9 @@ impl GatewayRuntime {
                     update::report(self.live.home(), self.sender.outbox(), clock.now()).await;
                     let most = if self.active_turns() == 0 { LOGS_WHEN_IDLE } else { LOGS_AT_ONCE };
                     self.logs.write_pending(&self.live.home().sessions(), most, clock.now()).await;
+                    if self.active_turns() == 0 {
+                        release_program_pages();
+                    }
                     None
                 }
             };
@@ -535,8 +455,11 @@ impl GatewayRuntime {
         if let Some((_, listening)) = &self.api {
             lines.push(format!("  API server: http://{}/v1", listening.address));
         }
-        if let Some(listening) = &self.webhooks {
-            lines.push(format!("  Webhooks: http://{}/webhooks/", listening.address));
+        if let Some(WebhookServer { handle, purpose }) = &self.webhooks {
+            lines.push(match purpose {
+                WebhookPurpose::Events => format!("  Webhooks: http://{}/webhooks/", handle.address),
+                WebhookPurpose::Platforms => format!("  Requests of platforms: http://{}", handle.address),
+            });
         }
         let outlooks = self.gateway.channels().health();
         for (platform, outlook) in &outlooks {
@@ -545,7 +468,7 @@ impl GatewayRuntime {
                 ChannelHealth::Failed(reason) => format!("  {platform}: {reason}"),
             });
         }
-        if outlooks.is_empty() && self.api.is_none() && self.webhooks.is_none() {
+        if outlooks.is_empty() && self.api.is_none() && !self.takes_events() {
             lines.push(
                 "  No platform is set up: only scheduled jobs run. `hermes gateway setup` adds one."
                     .to_owned(),
@@ -555,11 +478,16 @@ impl GatewayRuntime {
         lines.join("\n")
     }
 
+    /// Tells whether webhooks of other services are taken.
+    fn takes_events(&self) -> bool {
+        self.webhooks.as_ref().is_some_and(|server| server.purpose == WebhookPurpose::Events)
+    }
+
     /// Tells whether every platform has failed and no server runs.
     fn is_unusable(&self) -> bool {
         let outlooks = self.gateway.channels().health();
         let given_up = outlooks.values().all(|outlook| matches!(outlook, ChannelHealth::Failed(_)));
-        !outlooks.is_empty() && given_up && self.api.is_none() && self.webhooks.is_none()
+        !outlooks.is_empty() && given_up && self.api.is_none() && !self.takes_events()
     }
 
     /// Lists the reasons why platforms failed, one line each.
@@ -591,9 +519,11 @@ impl GatewayRuntime {
             restart: _,
             cancel,
         } = self;
-        if let Some(webhooks) = webhooks {
-            webhooks.close(&*clock).await;
-            state.platform("webhook", "disconnected", None, clock.now());
+        if let Some(WebhookServer { handle, purpose }) = webhooks {
+            handle.close(&*clock).await;
+            if purpose == WebhookPurpose::Events {
+                state.platform("webhook", "disconnected", None, clock.now());
+            }
         }
         if let Some((app, listening)) = api {
             listening.stop(&app).await;

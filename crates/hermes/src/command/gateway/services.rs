@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_config::write;
+use hermes_browser::BrowserPool;
 use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode};
 use hermes_gateway::slash::{CommandSurface, ProgramCommand, ServiceCommand};
 use hermes_gateway::{
-    AttachmentContent, AttachmentRequest, HelperPrograms, JobScriptOutcome, JobScriptRequest, LiveSettings,
-    MessageExpansion, ProcessInfo, ProgramCommands, SkillPrompts,
+    AnswerToSpeak, AttachmentContent, AttachmentRequest, HelperPrograms, JobScriptOutcome, JobScriptRequest,
+    LiveSettings, MessageExpansion, ProcessInfo, ProgramCommands, SkillPrompts,
 };
 use hermes_plugins::{PluginHost, PluginSurface};
 use hermes_store::{Store, WaitingMessage};
@@ -18,6 +18,7 @@ use hermes_types::{Attachment, AttachmentKind, BoxFuture, Cancel, Clock, Reasoni
 use tokio::sync::Notify;
 
 use super::attachments::AttachmentReader;
+use super::spoken_answers::SpokenAnswers;
 use super::update;
 use crate::command::cron::JobScripts;
 use crate::command::slash::{self, CommandInput, CommandReply, SessionChange, YoloScope};
@@ -39,6 +40,7 @@ pub(crate) struct ProgramServices {
     clock: Arc<dyn Clock>,
     approvals: Arc<Approvals>,
     processes: ProcessRegistry,
+    browsers: BrowserPool,
     mcp: McpRuntime,
     plugins: PluginHost,
     checkpoints: Option<Arc<CheckpointManager>>,
@@ -58,7 +60,7 @@ impl ProgramServices {
         restart: Arc<Notify>,
     ) -> Self {
         let (store, clock) = (runtime.store.clone(), runtime.clock.clone());
-        let CommandRuntime { approvals, processes, .. } = runtime.command_runtime.clone();
+        let CommandRuntime { approvals, processes, browsers, .. } = runtime.command_runtime.clone();
         let programs = ProgramRunner::new(child_variables(&live.current().env, &[]), clock.clone());
         let scripts = JobScripts::new(live.clone(), clock.clone());
         let (mcp, plugins) = (runtime.mcp.clone(), runtime.extensions.plugins.clone());
@@ -68,6 +70,7 @@ impl ProgramServices {
             clock,
             approvals,
             processes,
+            browsers,
             mcp,
             plugins,
             checkpoints,
@@ -99,6 +102,7 @@ impl ProgramServices {
             mcp: self.mcp.clone(),
             plugins: self.plugins.clone(),
             processes: self.processes.clone(),
+            browsers: self.browsers.clone(),
             background: Vec::new(),
             surface: CommandSurface::Chat,
             yolo: Yolo::Off,
@@ -129,7 +133,7 @@ impl ProgramServices {
 
     fn run_service_command(&self, command: ServiceCommand, arguments: &str, from: &WaitingMessage) -> String {
         match command {
-            ServiceCommand::Voice => self.voice(arguments, from),
+            ServiceCommand::Voice => self.spoken_answers().set_mode(arguments, from),
             ServiceCommand::Update => self.update(from),
             ServiceCommand::Restart => {
                 self.restart.notify_one();
@@ -147,6 +151,11 @@ impl ProgramServices {
         }
     }
 
+    fn spoken_answers(&self) -> SpokenAnswers {
+        let settings = self.live.current();
+        SpokenAnswers { context: self.context(), config: settings.config.clone(), clock: self.clock.clone() }
+    }
+
     fn skill_commands(&self) -> SkillCommands {
         let settings = self.live.current();
         SkillCommands::for_platform(self.live.home(), &settings.config, &settings.env, "gateway")
@@ -159,35 +168,6 @@ impl ProgramServices {
     fn update(&self, from: &WaitingMessage) -> String {
         let variables = child_variables(&self.live.current().env, &[]);
         update::begin(self.live.home(), &variables, from, self.clock.now())
-    }
-
-    /// Sets whether answers are spoken in this chat; stored where existing installations look for it.
-    fn voice(&self, rest: &str, from: &WaitingMessage) -> String {
-        let file = self.live.home().join("gateway_voice_mode.json");
-        let text = std::fs::read_to_string(&file).unwrap_or_default();
-        let mut modes: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_str(&text).unwrap_or_default();
-        let chat = from.envelope.place.chat_id.as_str();
-        let own = format!("{}:{chat}", from.envelope.platform);
-        let known = [own.as_str(), chat].into_iter().find_map(|key| modes.get(key)?.as_str());
-        let mode = match rest {
-            "status" => return format!("🔊 Voice: {}", known.unwrap_or("off")),
-            "" if known.is_some_and(|mode| mode != "off") => "off",
-            "" | "on" => "voice_only",
-            "tts" => "all",
-            "off" => "off",
-            other => return format!("`{other}` is none of on, off, tts, status."),
-        };
-        modes.remove(&own);
-        modes.insert(chat.to_owned(), mode.into());
-        match write::replace(&file, serde_json::Value::Object(modes).to_string().as_bytes()) {
-            Ok(()) => match mode {
-                "off" => "🔇 Answers here are text only.".to_owned(),
-                "all" => "🔊 Every answer here is spoken, too, once a voice is set up.".to_owned(),
-                _ => "🔊 Voice messages here are answered with speech, once a voice is set up.".to_owned(),
-            },
-            Err(error) => format!("⚠️ {error}"),
-        }
     }
 }
 
@@ -280,6 +260,10 @@ impl MessageExpansion for ProgramServices {
             AttachmentKind::Image => Box::pin(self.attachments().picture(request)),
             AttachmentKind::Voice | AttachmentKind::Audio => Box::pin(self.attachments().recording(request)),
         }
+    }
+
+    fn speak_answer<'a>(&'a self, answer: AnswerToSpeak<'a>) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move { self.spoken_answers().speak(answer).await })
     }
 }
 

@@ -4,6 +4,7 @@
 //! apply the change to what runs there. The table of all commands is in `hermes_gateway::slash`.
 
 mod agents;
+mod browser;
 mod debug;
 mod fast;
 mod insights;
@@ -23,6 +24,7 @@ mod yolo;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hermes_browser::BrowserPool;
 use hermes_config::settings::ToolProgress;
 use hermes_config::yaml::{KeyPath, YamlValue};
 use hermes_config::{Config, ManagedMode, set};
@@ -37,8 +39,11 @@ use crate::command::plugins::describe_loaded;
 use crate::command::{bundles, curator};
 use crate::context::ProgramContext;
 use crate::wiring::mcp::McpRuntime;
+use crate::wiring::program_runtime::ProgramConfig;
+use crate::wiring::web::browser_options;
 
 pub(crate) use agents::describe as describe_work;
+pub(crate) use browser::describe as describe_browser;
 pub(crate) use yolo::YoloScope;
 
 /// What a command needs to know about the place where it was typed.
@@ -57,6 +62,7 @@ pub(crate) struct CommandInput<'a> {
     pub(crate) mcp: McpRuntime,
     pub(crate) plugins: PluginHost,
     pub(crate) processes: ProcessRegistry,
+    pub(crate) browsers: BrowserPool,
     /// Descriptions of the prompts that run in the background.
     pub(crate) background: Vec<String>,
     pub(crate) surface: CommandSurface,
@@ -125,6 +131,11 @@ pub(crate) async fn run(command: ProgramCommand, input: CommandInput<'_>) -> Com
         ProgramCommand::Provider => provider::run(&input.context, input.config),
         ProgramCommand::ReloadMcp => reload_mcp::run(&input.mcp, &input.context).await,
         ProgramCommand::Plugins => CommandReply::text(describe_loaded(&input.plugins.plugins())),
+        ProgramCommand::Browser => {
+            let from = ProgramConfig { context: &input.context, config: &input.config };
+            let options = browser_options(input.browsers.clock(), from);
+            Box::pin(browser::run(arguments, &input.browsers, &options)).await
+        }
         ProgramCommand::Curator => {
             CommandReply::text(curator::run_line(arguments, &input.context).trim_end())
         }
