@@ -1,4 +1,4 @@
-//! Packs the bundled skills into one compressed file, which becomes part of the program.
+//! Packs the bundled and the optional skills into a compressed file each, which become part of the program.
 //!
 //! The packed form is, for each file in the order of paths, a line `{x or -} {bytes} {path}` and the content.
 //! `hermes-knowledge` reads it. The digest beside it changes whenever a file does.
@@ -16,16 +16,22 @@ use md5::{Digest as _, Md5};
 #[expect(clippy::disallowed_methods, reason = "cargo tells a build script its folders in variables")]
 fn main() -> io::Result<()> {
     let folder = |name| env::var_os(name).map(PathBuf::from).ok_or_else(|| io::Error::other(name));
-    let skills = folder("CARGO_MANIFEST_DIR")?.join("../../skills");
+    let root = folder("CARGO_MANIFEST_DIR")?.join("../..");
     let out = folder("OUT_DIR")?;
-    println!("cargo:rerun-if-changed={}", skills.display());
     println!("cargo:rerun-if-changed=build.rs");
+    pack(&root.join("skills"), &out, "bundled_skills")?;
+    pack(&root.join("optional-skills"), &out, "optional_skills")
+}
+
+/// Packs a folder into `NAME.zlib`, and writes `NAME.digest` beside it.
+fn pack(folder: &Path, out: &Path, name: &str) -> io::Result<()> {
+    println!("cargo:rerun-if-changed={}", folder.display());
     let mut files = Vec::new();
-    collect(&skills, "", &mut files)?;
+    collect(folder, "", &mut files)?;
     files.sort();
     let mut plain = Vec::new();
     for path in &files {
-        let file = skills.join(path);
+        let file = folder.join(path);
         let content = fs::read(&file)?;
         let mode = if file.metadata()?.permissions().mode() & 0o100 == 0 { '-' } else { 'x' };
         writeln!(plain, "{mode} {} {path}", content.len())?;
@@ -33,13 +39,13 @@ fn main() -> io::Result<()> {
     }
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
     packed.write_all(&plain)?;
-    fs::write(out.join("bundled_skills.zlib"), packed.finish()?)?;
+    fs::write(out.join(format!("{name}.zlib")), packed.finish()?)?;
     let mut digest = String::new();
     for byte in Md5::digest(&plain) {
         // Writing to a `String` cannot fail.
         let _ = write!(digest, "{byte:02x}");
     }
-    fs::write(out.join("bundled_skills.digest"), digest)
+    fs::write(out.join(format!("{name}.digest")), digest)
 }
 
 /// Adds the paths of the regular files below a folder, without hidden ones and what Python leaves behind.

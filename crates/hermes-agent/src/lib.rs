@@ -13,6 +13,7 @@ mod compress;
 mod conversation;
 mod driver;
 mod error;
+mod goal;
 mod hooks;
 mod lease;
 mod log;
@@ -33,6 +34,7 @@ pub use compress::{CompressionPreview, CompressionReport};
 pub use conversation::{Conversation, LoadedConversation, UnfinishedTurn};
 pub use driver::{Naming, PastTurn, STOP_GRACE, TurnOutcome, TurnRequest, TurnWork, describe_calls};
 pub use error::Error;
+pub use goal::{Goal, GoalState, GoalStep, Goals};
 pub use log::DeferredSessionLogs;
 pub use prompt::{
     ContextFiles, HintChange, PromptSource, SessionIdLine, SkillList, ToolUseEnforcement, join as join_layers,

@@ -22,6 +22,14 @@ impl Backoff {
         pause.min(self.max)
     }
 
+    /// Returns the delay after one more failure, lengthened by up to a fifth, so that clients that were cut off together
+    /// do not return together.
+    pub(crate) fn next_with_jitter(&mut self) -> Duration {
+        let pause = self.next();
+        let share = u32::from_str_radix(&hermes_types::random_hex(2), 16).unwrap_or_default();
+        pause.saturating_add(pause.saturating_mul(share) / (5 * 255))
+    }
+
     /// Starts over after a success.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
@@ -42,6 +50,8 @@ mod tests {
         let seconds: Vec<u64> = (0..6).map(|_| pauses.next().as_secs()).collect();
         assert_eq!(seconds, [5, 10, 20, 40, 60, 60]);
         assert_eq!(pauses.failures(), 6);
+        let pause = pauses.next_with_jitter();
+        assert!((60.0..=72.1).contains(&pause.as_secs_f64()), "{pause:?}");
         pauses.reset();
         assert_eq!(pauses.next().as_secs(), 5);
     }

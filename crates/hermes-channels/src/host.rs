@@ -6,6 +6,8 @@ use hermes_net::HttpClient;
 use hermes_types::{Attachment, AttachmentKind, BoxFuture, Clock};
 use serde_json::Value;
 
+use crate::webhook_mounts::WebhookMounts;
+
 /// The services and settings a channel uses apart from its platform.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "it holds ports")]
@@ -13,6 +15,8 @@ pub struct ChannelContext {
     pub client: HttpClient,
     pub clock: Arc<dyn Clock>,
     pub host: Arc<dyn ChannelHost>,
+    /// The paths at which platforms receive requests on the gateway's server.
+    pub mounts: WebhookMounts,
     /// The commands for the platform's menu.
     pub commands: Arc<[MenuCommand]>,
 }

@@ -9,10 +9,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use hermes_net::{HeaderMap, Method, StatusCode};
-use hermes_types::{BoxFuture, Cancel, Clock};
-use http_body_util::{BodyExt as _, Empty, Limited};
+use hermes_net::StatusCode;
+use hermes_types::{BoxFuture, Cancel, Clock, PlatformRequest, PlatformResponse};
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -25,18 +26,9 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The delay after a connection could not be accepted.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// A complete request.
-#[derive(Debug)]
-pub(crate) struct DeliveredRequest {
-    pub(crate) method: Method,
-    pub(crate) path: String,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
-}
-
 /// Answers requests.
 pub(crate) trait RequestHandler: Send + Sync {
-    fn handle(&self, delivered: DeliveredRequest) -> BoxFuture<'_, StatusCode>;
+    fn handle(&self, delivered: PlatformRequest) -> BoxFuture<'_, PlatformResponse>;
 }
 
 /// Serves requests until cancelled.
@@ -65,12 +57,14 @@ pub(crate) async fn serve(
 
 async fn serve_connection(stream: TcpStream, largest: usize, clock: &dyn Clock, door: &dyn RequestHandler) {
     let service = service_fn(move |request: Request<Incoming>| async move {
-        let status = match read_request(request, largest, clock).await {
+        let answer = match read_request(request, largest, clock).await {
             Ok(delivered) => door.handle(delivered).await,
-            Err(status) => status,
+            Err(status) => PlatformResponse::status(status.as_u16()),
         };
-        let mut response = Response::new(Empty::<Bytes>::new());
-        *response.status_mut() = status;
+        let mut response = Response::new(Full::<Bytes>::from(answer.body));
+        *response.status_mut() =
+            StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
         Ok::<_, Infallible>(response)
     });
     let connection = http1::Builder::new()
@@ -86,17 +80,19 @@ async fn read_request(
     request: Request<Incoming>,
     largest: usize,
     clock: &dyn Clock,
-) -> Result<DeliveredRequest, StatusCode> {
+) -> Result<PlatformRequest, StatusCode> {
     let (head, body) = request.into_parts();
     let whole = tokio::select! {
         whole = Limited::new(body, largest).collect() => whole,
         () = clock.sleep(BODY_TIMEOUT) => return Err(StatusCode::REQUEST_TIMEOUT),
     };
     let body = whole.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?.to_bytes();
-    Ok(DeliveredRequest {
-        method: head.method,
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    Ok(PlatformRequest {
+        method: head.method.as_str().to_owned(),
         path: head.uri.path().to_owned(),
-        headers: head.headers,
-        body,
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        headers: head.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect(),
+        body: body.to_vec(),
     })
 }

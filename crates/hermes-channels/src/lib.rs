@@ -7,17 +7,29 @@
 
 mod approval;
 mod backoff;
+mod dingtalk;
 mod discord;
+mod email;
 mod fetch;
+mod homeassistant;
 mod host;
 mod http_listener;
+mod incoming_file;
+mod mattermost;
 mod media;
 mod multipart;
 mod options;
 mod platform;
+mod rest;
+mod signal;
 mod slack;
+mod sms;
+mod socket_text;
 mod telegram;
+mod webhook_mounts;
+mod whatsapp_cloud;
 
 pub use host::{ChannelContext, ChannelHost, IncomingFile, MenuCommand};
 pub use options::Options;
 pub use platform::{OpenChannelFn, PLATFORMS, Platform, PlatformVariable, VariableKind, platform};
+pub use webhook_mounts::WebhookMounts;

@@ -16,10 +16,14 @@ pub struct Platform {
     pub guide: &'static str,
     /// The variables setup asks for, in this order.
     pub variables: &'static [PlatformVariable],
+    /// The beginnings of its variables, apart from its own name: `TWILIO_`.
+    pub other_prefixes: &'static [&'static str],
     /// The scope and the variable of the lock that keeps two gateways from using the same account.
     pub lock: Option<(&'static str, &'static str)>,
     /// True when a user's id is also the id of their direct chat.
     pub person_is_chat: bool,
+    /// Tells whether these settings need the gateway's server, because the platform sends requests.
+    pub uses_shared_server: fn(&Options) -> bool,
     /// The capabilities, connected or not.
     pub abilities: ChannelCapabilities,
     /// Opens the channel, or returns an error for the user that says what is wrong with the settings.
@@ -52,6 +56,11 @@ impl Platform {
         platform_facts(self.name).map_or(self.name, |facts| facts.label)
     }
 
+    /// Says that a platform sends no requests to the gateway's server.
+    pub(crate) const fn has_no_requests(_: &Options) -> bool {
+        false
+    }
+
     /// Tells whether all required variables are set.
     pub fn is_configured(&self, options: &Options) -> bool {
         let mut required = self.variables.iter().filter(|variable| variable.kind != VariableKind::Optional);
@@ -60,8 +69,18 @@ impl Platform {
 }
 
 /// All platforms, in the order users see.
-pub const PLATFORMS: &[Platform] =
-    &[crate::telegram::PLATFORM, crate::discord::PLATFORM, crate::slack::PLATFORM];
+pub const PLATFORMS: &[Platform] = &[
+    crate::telegram::PLATFORM,
+    crate::discord::PLATFORM,
+    crate::slack::PLATFORM,
+    crate::whatsapp_cloud::PLATFORM,
+    crate::signal::PLATFORM,
+    crate::mattermost::PLATFORM,
+    crate::homeassistant::PLATFORM,
+    crate::dingtalk::PLATFORM,
+    crate::email::PLATFORM,
+    crate::sms::PLATFORM,
+];
 
 /// Returns the platform of that name.
 pub fn platform(name: &str) -> Option<&'static Platform> {

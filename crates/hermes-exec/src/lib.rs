@@ -41,6 +41,7 @@ mod snapshot;
 mod spawner;
 mod ssh;
 mod stream;
+mod tty_settings;
 mod variable_blocklist;
 mod variables;
 mod watchdog;
@@ -57,7 +58,7 @@ pub use docker::{
 pub use hermes_guard::strip_ansi;
 pub use line_process::LineProcess;
 pub use local::{LocalEnvironment, LocalHost, LocalOptions};
-pub use memory::release_memory;
+pub use memory::{release_memory, release_program_pages};
 pub use modal::{
     ModalAccount, ModalDirectBackend, ModalDirectEnvironment, ModalGateway, ModalGatewayBackend,
     ModalGatewayEnvironment, ModalOptions, PythonSearch,
@@ -83,5 +84,6 @@ pub use singularity::{
     scratch_folder,
 };
 pub use ssh::{SshEnvironment, SshHost, SshOptions};
+pub use tty_settings::TtySettings;
 pub use variables::Variables;
-pub use watchdog::remove_on_exit;
+pub use watchdog::{keep_terminal_if_killed, remove_on_exit, restore_terminal_if_killed};

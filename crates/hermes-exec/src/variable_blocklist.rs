@@ -123,7 +123,17 @@ const NAMES: &[&str] = &[
 ];
 
 /// The prefixes of blocked names.
-const PREFIXES: &[&str] = &["MATTERMOST_", "MATRIX_", "API_SERVER_", "WEBHOOK_", "TWILIO_"];
+const PREFIXES: &[&str] = &[
+    "MATTERMOST_",
+    "MATRIX_",
+    "API_SERVER_",
+    "WEBHOOK_",
+    "TWILIO_",
+    "SMS_",
+    "SIGNAL_",
+    "WHATSAPP_CLOUD_",
+    "DINGTALK_",
+];
 
 /// Tells whether the variable is withheld from commands.
 pub(crate) fn is_blocked(name: &str) -> bool {

@@ -19,6 +19,7 @@ use crate::group::ProcessGroup;
 use crate::mark::ProcessMark;
 use crate::procfs::own_cgroup;
 use crate::run_record;
+use crate::tty_settings::TtySettings;
 
 const SCRIPT: &str = include_str!("watchdog.sh");
 
@@ -77,6 +78,17 @@ pub(crate) fn remove_after_us(beginning: &Path) {
         Some(text) if !text.contains('\n') => send_line(&format!("* {text}")),
         _ => {}
     }
+}
+
+/// Has the watchdog restore the terminal if Hermes is killed: to the settings `before`, as long as it has those from `during`,
+/// with a sequence that undoes what was written to it.
+pub fn restore_terminal_if_killed(before: &TtySettings, during: &TtySettings, sequence: &str) {
+    send_line(&format!("t {} {} {} {sequence}", before.device, before.values, during.values));
+}
+
+/// Takes `restore_terminal_if_killed` back.
+pub fn keep_terminal_if_killed() {
+    send_line("t");
 }
 
 fn send_line(line: &str) {

@@ -1,16 +1,23 @@
-# Reads `+ GROUP MARK`, `- GROUP` and `* PREFIX`; a group of which only the mark is known yet is called `mMARK`. At the end of
-# its input, which is the end of Hermes, kills what is left with everything in its cgroup or with its mark, and removes the
-# files whose paths begin with a prefix. Other cgroups are released: their processes were started to keep running.
+# Reads `+ GROUP MARK`, `- GROUP`, `* PREFIX` and `t TERMINAL BEFORE DURING SEQUENCE`, where `t` alone takes the last one back; a
+# group of which only the mark is known yet is called `mMARK`. At the end of its input, which is the end of Hermes, kills what is
+# left with everything in its cgroup or with its mark, and removes the files whose paths begin with a prefix. A terminal that still
+# has the settings DURING gets those from BEFORE, and the sequence: with others, the shell has taken it over. Other cgroups are
+# released: their processes were started to keep running.
 # $1: the prefix of our cgroups, $2: the folder they are in, both empty without cgroups; $3: our own cgroup: a process that
 # was moved to another one is managed by somebody else. The shell that starts this script exits at once, so that the watchdog
 # is not a child that Hermes has to reap.
 exec 3<&0
 {
-    trap '' HUP INT TERM QUIT
-    live=
+    # TTOU: a process in the background may not change its terminal otherwise.
+    trap '' HUP INT TERM QUIT TTOU
+    live= terminal=
     while read -r sign rest <&3; do
         if [ "$sign" = '*' ]; then
             set -- "$@" "$rest"
+            continue
+        fi
+        if [ "$sign" = t ]; then
+            terminal=$rest
             continue
         fi
         left=
@@ -18,6 +25,11 @@ exec 3<&0
         live=$left
         [ "$sign" = + ] && live="$live ${rest% *}:${rest#* }"
     done
+    if [ -n "$terminal" ]; then
+        device=${terminal%% *} terminal=${terminal#* }
+        before=${terminal%% *} terminal=${terminal#* }
+        [ "$(stty -g < "$device")" = "${terminal%% *}" ] && stty "$before" < "$device" && printf %s "${terminal#* }" > "$device"
+    fi
     groups= marks=0
     for one in $live; do
         groups="$groups ${one%:*}" marks="$marks|${one#*:}"

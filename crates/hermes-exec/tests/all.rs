@@ -13,6 +13,7 @@ mod all {
     mod escape;
     mod files;
     mod http;
+    mod memory;
     mod modal;
     mod modal_direct;
     mod modal_package;

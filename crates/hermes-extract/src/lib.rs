@@ -60,6 +60,13 @@ pub fn extract(bytes: &[u8], content_type: Option<&str>, url: &str) -> Result<Do
     Ok(DocumentText { title, text, kind })
 }
 
+/// Converts a piece of markup, such as the text of a mail, to Markdown. Nothing of it is left out but what a reader would
+/// not see.
+pub fn read_markup(markup: &str) -> String {
+    let work = AssertUnwindSafe(|| html::fragment(markup, ""));
+    catch_unwind(work).unwrap_or_else(|_| plain_markup::text_of(markup))
+}
+
 fn read(
     kind: DocumentKind,
     bytes: &[u8],

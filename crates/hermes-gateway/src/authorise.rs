@@ -10,6 +10,8 @@ pub struct AccessRequest<'a> {
     pub user_id: Option<&'a str>,
     /// A name that is unique on the platform.
     pub handle: Option<&'a str>,
+    /// Another id that the platform gives the same person.
+    pub alt_id: Option<&'a str>,
     /// Set when the pairing store has approved the sender.
     pub paired: bool,
 }
@@ -67,6 +69,7 @@ fn entry_matches(entry: &str, user: &str, asker: AccessRequest<'_>) -> bool {
     // An entry of digits only is an id. It must not match a handle, because anybody could choose such a handle.
     let is_id = !entry.is_empty() && entry.chars().all(|c| c.is_ascii_digit());
     entry == user
+        || asker.alt_id.is_some_and(|alt| !alt.is_empty() && entry == alt)
         || number.is_some_and(|number| !number.is_empty() && entry == number)
         || (!is_id && asker.handle.is_some_and(|handle| entry.eq_ignore_ascii_case(handle)))
 }
@@ -105,7 +108,7 @@ mod tests {
 
     fn ask(platform: &str, user: Option<&str>, paired: bool, env: &[(&str, &str)]) -> AccessDecision {
         decide(
-            AccessRequest { platform, user_id: user, handle: Some("alice"), paired },
+            AccessRequest { platform, user_id: user, handle: Some("alice"), alt_id: Some("alt-1"), paired },
             &Env::from_pairs(env.iter().copied()),
         )
     }
@@ -141,6 +144,8 @@ mod tests {
             (Denied, "discord", Some("42"), false, &[("DISCORD_ALLOWED_USERS", "alic,421")][..]),
             (Granted, "matrix", Some("@a:b.c"), false, &[("MATRIX_ALLOWED_USERS", "@a:b.c")][..]),
             (Denied, "matrix", Some("@a:b.c"), false, &[("MATRIX_ALLOWED_USERS", "@b:b.c,@,<>")][..]),
+            (Granted, "signal", Some("+49"), false, &[("SIGNAL_ALLOWED_USERS", "alt-1")][..]),
+            (Denied, "signal", None, false, &[("SIGNAL_ALLOWED_USERS", "alt-1")][..]),
             (Denied, "email", Some("bob@evil.example"), false, &[("EMAIL_ALLOWED_USERS", "bob")][..]),
         ] {
             assert_eq!(ask(platform, user, paired, env), expected, "{platform} {user:?} {env:?}");
@@ -151,8 +156,13 @@ mod tests {
     fn digits_are_an_id_and_never_a_handle() {
         let env = Env::from_pairs([("DISCORD_ALLOWED_USERS", "42"), ("TELEGRAM_ALLOWED_USERS", "42")]);
         for platform in ["discord", "telegram"] {
-            let stranger =
-                AccessRequest { platform, user_id: Some("666"), handle: Some("42"), paired: false };
+            let stranger = AccessRequest {
+                platform,
+                user_id: Some("666"),
+                handle: Some("42"),
+                alt_id: None,
+                paired: false,
+            };
             assert_eq!(decide(stranger, &env), AccessDecision::Denied, "{platform}");
             assert_eq!(
                 decide(AccessRequest { user_id: Some("42"), ..stranger }, &env),
@@ -163,8 +173,13 @@ mod tests {
 
     #[test]
     fn an_owner_is_named() {
-        let asker =
-            AccessRequest { platform: "slack", user_id: Some("U1"), handle: Some("ann"), paired: false };
+        let asker = AccessRequest {
+            platform: "slack",
+            user_id: Some("U1"),
+            handle: Some("ann"),
+            alt_id: None,
+            paired: false,
+        };
         for (expected, asker, env) in [
             (false, asker, &[("SLACK_ALLOW_ALL_USERS", "1")][..]),
             (false, asker, &[("SLACK_ALLOWED_USERS", "*")][..]),

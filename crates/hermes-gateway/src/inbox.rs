@@ -90,6 +90,20 @@ impl Inbox {
         Ok(())
     }
 
+    /// Closes messages of one conversation together with planned replies, and stores the work that follows, in one step.
+    pub(crate) async fn close_with_work(
+        &self,
+        rows: &[WaitingMessage],
+        replies: Vec<OutgoingMessage>,
+        work: FollowUpWork,
+    ) -> Result<(), Error> {
+        let Some(last) = rows.last() else { return Ok(()) };
+        let settled = self.settlement(rows, InboxCloseReason::Done, replies);
+        self.store.settle_with_follow_up(settled, work).await?;
+        self.outbox.wake(&last.envelope.platform);
+        Ok(())
+    }
+
     /// Closes a message that nothing is done about.
     pub(crate) async fn drop_message(&self, row: InboxId, note: &str) -> Result<(), Error> {
         self.store.close_inbox(row, InboxCloseReason::Done, Some(note.to_owned()), self.clock.now()).await

@@ -42,4 +42,6 @@ pub use ports::{
     FileSendPolicy, GatewayPorts, HelperPrograms, JobScriptOutcome, JobScriptRequest, MessageExpansion,
     NoObserver, NoServices, PlatformCatalog, ProcessInfo, ProgramCommands, ScriptLanguage, SkillPrompts,
 };
-pub use settings::{GatewaySettings, LiveSettings, QuickCommand, UnknownSenderPolicy, quick_commands};
+pub use settings::{
+    GatewaySettings, LiveSettings, QuickCommand, UnknownSenderPolicy, goal_turns, quick_commands,
+};

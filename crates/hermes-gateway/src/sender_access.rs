@@ -42,6 +42,7 @@ impl SenderAccess {
         let user_id = envelope.sender.user_id.as_deref();
         let paired = user_id.is_some_and(|id| self.pairing.is_approved(&envelope.platform, id));
         let handle = envelope.sender.handle.as_deref();
-        AccessRequest { platform: &envelope.platform, user_id, handle, paired }
+        let alt_id = envelope.sender.alt_id.as_deref();
+        AccessRequest { platform: &envelope.platform, user_id, handle, alt_id, paired }
     }
 }

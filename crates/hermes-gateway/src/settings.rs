@@ -17,7 +17,7 @@ use hermes_config::settings::{
 };
 use hermes_config::yaml::YamlValue;
 use hermes_config::{Config, Env, Home, ProgramSurface};
-use hermes_types::{ChatKind, platform_facts};
+use hermes_types::{ChatKind, PlatformTrait, platform_facts, platform_has};
 use serde_json::Value as Json;
 
 use crate::session::{ConversationSharing, SessionIsolation};
@@ -47,6 +47,8 @@ pub struct GatewaySettings {
     pub streaming: StreamingSettings,
     pub isolation: SessionIsolation,
     pub reset_triggers: Vec<String>,
+    /// The turns a new goal may take.
+    pub goal_turns: u32,
     pub quick_commands: BTreeMap<String, QuickCommand>,
     /// The time a question waits for its answer.
     pub question_timeout: Duration,
@@ -73,6 +75,7 @@ impl GatewaySettings {
             streaming: StreamingSettings::from_config(&config),
             isolation,
             reset_triggers: config.list("reset_triggers"),
+            goal_turns: goal_turns(&config),
             quick_commands: quick_commands(&config),
             question_timeout: question_timeout(&config, "approvals.timeout", Duration::from_mins(5)),
             clarify_patience: question_timeout(&config, "agent.clarify_timeout", Duration::from_hours(1)),
@@ -103,7 +106,13 @@ impl GatewaySettings {
         let of = |dotted: String| self.config.non_empty_text(&dotted);
         of(format!("platforms.{platform}.extra.unauthorized_dm_behavior"))
             .or_else(|| of(format!("{platform}.unauthorized_dm_behavior")))
-            .map_or(self.unknown_senders, |text| parse_unknown_sender_policy(&text))
+            .map_or_else(
+                || match platform_has(platform, PlatformTrait::IgnoresUnknownUsers) {
+                    true => UnknownSenderPolicy::Ignore,
+                    false => self.unknown_senders,
+                },
+                |text| parse_unknown_sender_policy(&text),
+            )
     }
 
     /// Returns the chat that receives a platform's unrequested messages.
@@ -371,4 +380,9 @@ fn stamps(home: &Home) -> FileStamps {
         Some((found.modified().ok()?, found.len()))
     };
     [stamp(home.config()), stamp(home.dotenv()), stamp(home.join("gateway.json"))]
+}
+
+/// Returns the number of turns a new goal may take.
+pub fn goal_turns(config: &Config) -> u32 {
+    u32::try_from(config.count("goals.max_turns")).unwrap_or(u32::MAX).max(1)
 }

@@ -11,6 +11,7 @@ mod all {
     mod cron_script;
     mod cron_year;
     mod delivery;
+    mod goals;
     mod kill;
     mod message_sender;
     mod pairing;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_config::{Env, Home, write};
+use hermes_knowledge::BundleSource;
 use hermes_net::header::{ACCEPT, AUTHORIZATION, HeaderName};
 use hermes_net::{HttpClient, HttpRequest, HttpResponse, retry_after};
 use hermes_types::{Cancel, Clock, Deadline, Secret};
@@ -63,8 +64,8 @@ impl HubAddresses {
 #[derive(Clone)]
 pub struct SkillHub {
     pub(crate) client: HubClient,
-    /// The folder of optional skills, where there is one.
-    pub(crate) optional: Option<PathBuf>,
+    /// The optional skills of the program.
+    pub(crate) optional: BundleSource,
 }
 
 /// Asks registries, and keeps what they answer.
@@ -83,6 +84,7 @@ impl SkillHub {
     pub fn new(
         home: Home,
         env: &Env,
+        optional: BundleSource,
         http: HttpClient,
         clock: Arc<dyn Clock>,
         github: GithubAuth,
@@ -90,7 +92,7 @@ impl SkillHub {
     ) -> Self {
         let (state, addresses) = (HubState::new(home.clone()), HubAddresses::from_env(env));
         let client = HubClient { home, state, http, clock, cancel, addresses, github: Arc::new(github) };
-        Self { client, optional: env.get("HERMES_OPTIONAL_SKILLS").map(PathBuf::from) }
+        Self { client, optional }
     }
 
     pub fn state(&self) -> &HubState {

@@ -1,4 +1,4 @@
-//! The only HTTP and WebSocket client.
+//! The only HTTP and WebSocket client, and the connections of protocols made of lines.
 //!
 //! Holds TLS, proxies, connection reuse, time limits, size caps, redirects and the checks on requests to untrusted
 //! URLs. Does not parse what it fetches, and does not retry: callers know what may be repeated. Every request has a
@@ -8,6 +8,7 @@ mod client;
 mod config;
 mod error;
 mod failure;
+mod line_stream;
 mod redirect;
 mod request;
 mod request_bounds;
@@ -26,8 +27,9 @@ pub use url::Url;
 pub use client::HttpClient;
 pub use config::{CertificateVerification, Config, ProxyMode};
 pub use error::{Error, TimeoutPhase};
+pub use line_stream::{LineStream, StreamSecurity};
 pub use request::{HttpRequest, RedirectPolicy, UrlTrust};
 pub use resolve::{HostResolver, SystemResolver};
 pub use response::HttpResponse;
-pub use retry_after::retry_after;
+pub use retry_after::{parse_date, retry_after};
 pub use socket::{SocketFrame, SocketLimits, WebSocket};

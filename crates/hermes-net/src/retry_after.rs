@@ -45,6 +45,14 @@ pub fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
         .max()
 }
 
+/// Parses a point in time as HTTP headers and e-mails write it: `Fri, 24 May 2019 17:18:27 +0000`.
+pub fn parse_date(text: &str) -> Option<Timestamp> {
+    let date = DateTime::parse_from_rfc2822(text.trim()).ok()?;
+    #[expect(clippy::cast_precision_loss, reason = "seconds since the epoch fit a double")]
+    let seconds = date.timestamp() as f64;
+    Some(Timestamp(seconds))
+}
+
 /// Reads seconds, a point in time in any supported format, or a span like `6m0s`.
 fn read_wait(text: &str, now: Timestamp) -> Option<Duration> {
     if let Ok(number) = text.parse::<f64>() {

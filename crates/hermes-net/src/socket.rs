@@ -59,7 +59,7 @@ impl Default for SocketLimits {
     }
 }
 
-trait SocketStream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait SocketStream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> SocketStream for T {}
 
 /// An open WebSocket. Dropping it closes the connection without a close frame.
@@ -97,7 +97,8 @@ impl HttpClient {
         headers: HeaderMap,
         limit: usize,
     ) -> Result<WebSocketStream<Box<dyn SocketStream>>, Error> {
-        let tcp = self.dial(url, host).await?;
+        let port = url.port_or_known_default().ok_or(Error::InvalidUrl)?;
+        let tcp = self.dial(url.host().ok_or(Error::InvalidUrl)?, port, host).await?;
         let wire: Box<dyn SocketStream> = match url.scheme() {
             "ws" => Box::new(tcp),
             "wss" => {
@@ -124,15 +125,15 @@ impl HttpClient {
         Ok(stream)
     }
 
-    async fn dial(&self, url: &Url, host: &str) -> Result<TcpStream, Error> {
-        let port = url.port_or_known_default().ok_or(Error::InvalidUrl)?;
-        let addresses = match url.host().ok_or(Error::InvalidUrl)? {
+    /// Connects to the first address that answers; `label` names the host in errors.
+    pub(crate) async fn dial(&self, host: Host<&str>, port: u16, label: &str) -> Result<TcpStream, Error> {
+        let addresses = match host {
             Host::Ipv4(address) => vec![address.into()],
             Host::Ipv6(address) => vec![address.into()],
             Host::Domain(name) => self.resolver().addresses(name).await.map_err(|error| match error {
                 HostResolveError::Denied(denied) => Error::Denied(denied),
                 HostResolveError::Unresolved(unresolved) => Error::Connect {
-                    host: host.to_owned(),
+                    host: label.to_owned(),
                     why: unresolved.to_string(),
                     retryable: unresolved.temporary,
                 },
@@ -150,7 +151,7 @@ impl HttpClient {
                 Err(error) => last = Some(error),
             }
         }
-        Err(failure::connect_error(host.to_owned(), last.as_ref()))
+        Err(failure::connect_error(label.to_owned(), last.as_ref()))
     }
 }
 
@@ -218,7 +219,7 @@ impl fmt::Debug for WebSocket {
     }
 }
 
-fn tls_failure(host: &str, error: &io::Error) -> Error {
+pub(crate) fn tls_failure(host: &str, error: &io::Error) -> Error {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match tls {
         Some(tls) => Error::Tls { host: host.to_owned(), why: failure::describe_tls_error(tls) },

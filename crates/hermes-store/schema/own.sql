@@ -160,3 +160,10 @@ CREATE TABLE IF NOT EXISTS hx_usage (
 );
 CREATE INDEX IF NOT EXISTS hx_usage_at ON hx_usage(at);
 CREATE INDEX IF NOT EXISTS hx_usage_root ON hx_usage(root_turn_id) WHERE root_turn_id IS NOT NULL;
+
+-- The goal a conversation works towards, as its agent writes it. It moves along when the conversation continues in a new session.
+CREATE TABLE IF NOT EXISTS hx_goals (
+    session_id TEXT PRIMARY KEY,
+    goal TEXT NOT NULL,
+    updated_at REAL NOT NULL
+) WITHOUT ROWID;

@@ -13,6 +13,7 @@ mod conversation;
 mod criteria;
 mod error;
 mod export;
+mod goal;
 mod inbox;
 mod index;
 mod insights;

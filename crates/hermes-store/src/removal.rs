@@ -126,6 +126,7 @@ fn delete(scope: &OperationScope<'_>, id: &SessionId) -> OperationResult<Removal
         "UPDATE sessions SET parent_session_id = NULL WHERE parent_session_id = ?1",
         "DELETE FROM messages WHERE session_id = ?1",
         "DELETE FROM hx_turns WHERE session_id = ?1",
+        "DELETE FROM hx_goals WHERE session_id = ?1",
     ] {
         scope.connection.prepare_cached(sql)?.execute([id.as_str()])?;
     }

@@ -330,6 +330,7 @@ fn restore_sessions(target: &Connection) -> OperationResult<u64> {
             WHERE parent_session_id IS NOT NULL AND parent_session_id NOT IN (SELECT id FROM sessions);
          DELETE FROM hx_message_notes WHERE message_id NOT IN (SELECT id FROM messages);
          DELETE FROM hx_session_notes WHERE session_id NOT IN (SELECT id FROM sessions);
+         DELETE FROM hx_goals WHERE session_id NOT IN (SELECT id FROM sessions);
          DELETE FROM hx_tool_calls WHERE turn_id NOT IN (SELECT id FROM hx_turns);",
     )?;
     Ok(restored as u64)

@@ -18,8 +18,8 @@ use crate::pending_result::PendingResult;
 use crate::session::{self, NewSession};
 use crate::writer::{Durability, OperationScope};
 use crate::{
-    EndReason, InboxCloseReason, InboxInsertion, LeaseOutcome, Store, conversation, inbox, lease, outbox,
-    title, turn,
+    EndReason, InboxCloseReason, InboxInsertion, LeaseOutcome, Store, conversation, goal, inbox, lease,
+    outbox, title, turn,
 };
 
 /// The end of a call, and the message that reports it to the model.
@@ -158,6 +158,7 @@ impl Store {
                 message::insert(scope, &new.id, message)?;
             }
             carry_title(scope, &old, &new.id)?;
+            goal::carry(scope, &old, &new.id)?;
             scope.connection.execute(
                 "UPDATE hx_turns SET session_id = ?2 WHERE session_id = ?1 AND state = 'running'",
                 [old.as_str(), new.id.as_str()],

@@ -16,6 +16,7 @@ mod delegate;
 mod edge_voice;
 mod file;
 mod folders;
+mod homeassistant;
 mod image;
 mod memory;
 mod mixture;
@@ -55,6 +56,7 @@ pub use file::{
     FileGuard, FileOptions, FileTools, LineNumberStyle, LintResult, Linter, SecretMasking, TaskFileState,
 };
 pub use folders::TaskFolders;
+pub use homeassistant::{HomeAssistantAccess, HomeAssistantTool};
 pub use image::{ImageMaker, ImageTool};
 pub use memory::MemoryTool;
 pub use mixture::{MixtureModels, MixtureTool};

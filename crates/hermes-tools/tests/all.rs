@@ -11,6 +11,7 @@ mod all {
     mod cronjob;
     mod delegate;
     mod endurance;
+    mod homeassistant;
     mod installation;
     mod media;
     mod memory;

@@ -103,6 +103,7 @@ async fn run() {
         completion: Some(Arc::new(Files)),
         editor: None,
         images: None,
+        backup: None,
         status: hermes_tui::StatusFields::default(),
         times: None,
         fold: hermes_tui::FoldLimits::default(),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use hermes_types::{BoxFuture, Cancel, Clock, Frontend, TurnEvent, UserAnswer, UserQuestion};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::banner::Banner;
 use crate::completion::{CommandItem, CompletionSource};
 use crate::dialog::{DialogId, PickerSpec, SUDO};
 use crate::editor::{FoldLimits, InputHistory};
@@ -17,7 +18,7 @@ use crate::error::Error;
 use crate::screen::{
     BarVisibility, BusyInputMode, Operation, ScreenInput, ScreenSetup, ScreenState, TimeLabels,
 };
-use crate::shell::{ExternalEditor, ImageSource, OpenTerminal, ScreenShell, ShellPorts};
+use crate::shell::{ExternalEditor, ImageSource, OpenTerminal, ScreenShell, ShellPorts, TerminalBackup};
 use crate::status::StatusFields;
 use crate::theme::{Background, Theme};
 use crate::transcript::TranscriptOptions;
@@ -74,6 +75,7 @@ pub struct ScreenOptions {
     pub completion: Option<Arc<dyn CompletionSource>>,
     pub editor: Option<Arc<dyn ExternalEditor>>,
     pub images: Option<Arc<dyn ImageSource>>,
+    pub backup: Option<Arc<dyn TerminalBackup>>,
     /// Ends the screen.
     pub cancel: Cancel,
 }
@@ -102,7 +104,8 @@ pub struct Screen;
 impl Screen {
     /// Takes the terminal over and starts the screen. Standard input and output must be a terminal.
     pub fn open(options: ScreenOptions) -> Result<(ScreenHandle, Operations), Error> {
-        let terminal = OpenTerminal::take_over(&*options.clock).map_err(Error::Terminal)?;
+        let terminal =
+            OpenTerminal::take_over(&*options.clock, options.backup.clone()).map_err(Error::Terminal)?;
         let background = match options.theme_mode {
             ThemeMode::Auto => terminal.background.unwrap_or_default(),
             ThemeMode::Fixed(background) => background,
@@ -169,6 +172,11 @@ pub struct ScreenHandle {
 }
 
 impl ScreenHandle {
+    /// Shows the banner above the input.
+    pub fn print_banner(&self, banner: Banner) {
+        self.send(ScreenInput::Banner(Box::new(banner)));
+    }
+
     /// Shows plain text above the input.
     pub fn print(&self, text: impl Into<String>) {
         self.send(ScreenInput::Print(text.into()));

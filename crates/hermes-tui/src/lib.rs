@@ -4,6 +4,7 @@
 //! shell (terminal, keys, time, painting). The transcript goes to the terminal's own scrollback; only the block at the bottom is
 //! ever drawn again. Invariant: nothing a model or a tool wrote reaches the terminal as a control sequence.
 
+mod banner;
 mod completion;
 mod dialog;
 mod editor;
@@ -11,6 +12,7 @@ mod error;
 mod glyphs;
 mod handle;
 mod markdown;
+mod markup;
 mod screen;
 mod shell;
 mod skin;
@@ -18,6 +20,7 @@ mod status;
 mod theme;
 mod transcript;
 
+pub use banner::{Banner, BannerSection, BannerSize};
 pub use completion::{CommandItem, CompletionItem, CompletionSource};
 pub use dialog::{DialogId, DialogOutcome, PickerItem, PickerSpec};
 pub use editor::{
@@ -31,7 +34,10 @@ pub use screen::{
     BarVisibility, BusyInputMode, Operation, ScreenEffect, ScreenFrame, ScreenInput, ScreenSetup,
     ScreenState, TimeLabels,
 };
-pub use shell::{ExternalEditor, ImageSource, Painter, ResizeBehavior, clipboard_sequence, restore_terminal};
+pub use shell::{
+    ExternalEditor, ImageSource, Painter, ResizeBehavior, TerminalBackup, clipboard_sequence,
+    restore_terminal,
+};
 pub use skin::Skin;
 pub use status::StatusFields;
 pub use theme::{Background, ColorDepth, Theme};

@@ -26,6 +26,10 @@ pub struct Skin {
     pub tool_emojis: BTreeMap<String, String>,
     /// What the agent is said to do while it waits for the model.
     pub thinking_verbs: Vec<String>,
+    /// Markup art above the banner's panel.
+    pub banner_logo: String,
+    /// Markup art in the banner's panel.
+    pub banner_hero: String,
 }
 
 /// A built-in skin. The colours are those of [`COLOR_NAMES`], in that order.
@@ -38,7 +42,11 @@ struct BuiltInSkin {
     tool_prefix: &'static str,
 }
 
-const COLOR_NAMES: [&str; 9] = [
+const COLOR_NAMES: [&str; 13] = [
+    "banner_border",
+    "banner_title",
+    "banner_accent",
+    "banner_text",
     "banner_dim",
     "ui_accent",
     "ui_label",
@@ -56,7 +64,8 @@ const BUILT_IN: [BuiltInSkin; 6] = [
         name: "ares",
         description: "Crimson and bronze",
         colors: [
-            "#8f4a4a", "#DD4A3A", "#C7A96B", "#4caf50", "#ef5350", "#ffa726", "#F1E6CF", "#9F1C1C", "#C7A96B",
+            "#9F1C1C", "#C7A96B", "#DD4A3A", "#F1E6CF", "#8f4a4a", "#DD4A3A", "#C7A96B", "#4caf50",
+            "#ef5350", "#ffa726", "#F1E6CF", "#9F1C1C", "#C7A96B",
         ],
         agent_name: "Ares Agent",
         symbol: "⚔",
@@ -66,7 +75,8 @@ const BUILT_IN: [BuiltInSkin; 6] = [
         name: "mono",
         description: "Shades of grey",
         colors: [
-            "#7a7a7a", "#cccccc", "#888888", "#aaaaaa", "#cccccc", "#999999", "#c9d1d9", "#444444", "#aaaaaa",
+            "#555555", "#e6edf3", "#aaaaaa", "#c9d1d9", "#7a7a7a", "#cccccc", "#888888", "#aaaaaa",
+            "#cccccc", "#999999", "#c9d1d9", "#444444", "#aaaaaa",
         ],
         agent_name: "Hermes Agent",
         symbol: "",
@@ -76,7 +86,8 @@ const BUILT_IN: [BuiltInSkin; 6] = [
         name: "slate",
         description: "Cool blue for long sessions",
         colors: [
-            "#6b7280", "#7eb8f6", "#8EA8FF", "#63D0A6", "#F7A072", "#e6a855", "#c9d1d9", "#4169e1", "#7eb8f6",
+            "#4169e1", "#7eb8f6", "#8EA8FF", "#c9d1d9", "#6b7280", "#7eb8f6", "#8EA8FF", "#63D0A6",
+            "#F7A072", "#e6a855", "#c9d1d9", "#4169e1", "#7eb8f6",
         ],
         agent_name: "Hermes Agent",
         symbol: "",
@@ -86,7 +97,8 @@ const BUILT_IN: [BuiltInSkin; 6] = [
         name: "poseidon",
         description: "Deep sea and foam",
         colors: [
-            "#4f74a8", "#5DB8F5", "#A9DFFF", "#4caf50", "#ef5350", "#ffa726", "#EAF7FF", "#2A6FB9", "#5DB8F5",
+            "#2A6FB9", "#A9DFFF", "#5DB8F5", "#EAF7FF", "#4f74a8", "#5DB8F5", "#A9DFFF", "#4caf50",
+            "#ef5350", "#ffa726", "#EAF7FF", "#2A6FB9", "#5DB8F5",
         ],
         agent_name: "Poseidon Agent",
         symbol: "Ψ",
@@ -96,7 +108,8 @@ const BUILT_IN: [BuiltInSkin; 6] = [
         name: "sisyphus",
         description: "Stone, without colour",
         colors: [
-            "#7c7c7c", "#E7E7E7", "#D3D3D3", "#919191", "#E7E7E7", "#B7B7B7", "#F5F5F5", "#656565", "#B7B7B7",
+            "#B7B7B7", "#F5F5F5", "#E7E7E7", "#D3D3D3", "#7c7c7c", "#E7E7E7", "#D3D3D3", "#919191",
+            "#E7E7E7", "#B7B7B7", "#F5F5F5", "#656565", "#B7B7B7",
         ],
         agent_name: "Sisyphus Agent",
         symbol: "◉",
@@ -106,7 +119,8 @@ const BUILT_IN: [BuiltInSkin; 6] = [
         name: "charizard",
         description: "Ember and flame",
         colors: [
-            "#a0693f", "#F29C38", "#FFD39A", "#4caf50", "#ef5350", "#ffa726", "#FFF0D4", "#C75B1D", "#F29C38",
+            "#C75B1D", "#FFD39A", "#F29C38", "#FFF0D4", "#a0693f", "#F29C38", "#FFD39A", "#4caf50",
+            "#ef5350", "#ffa726", "#FFF0D4", "#C75B1D", "#F29C38",
         ],
         agent_name: "Charizard Agent",
         symbol: "✦",

@@ -69,6 +69,13 @@ pub struct Theme {
     pub comment: Style,
     pub function: Style,
     pub type_name: Style,
+    pub banner_border: Style,
+    pub banner_title: Style,
+    pub banner_accent: Style,
+    pub banner_text: Style,
+    pub banner_dim: Style,
+    /// The colours it was made for.
+    depth: ColorDepth,
     /// The label of an answer.
     pub response_label: String,
     pub prompt_symbol: String,
@@ -82,7 +89,11 @@ pub struct Theme {
 }
 
 /// The colour names of the built-in skin, for a dark background.
-const DARK: [(&str, &str); 17] = [
+const DARK: [(&str, &str); 21] = [
+    ("banner_border", "#CD7F32"),
+    ("banner_title", "#FFD700"),
+    ("banner_accent", "#FFBF00"),
+    ("banner_text", "#FFF8DC"),
     ("banner_dim", "#8B8682"),
     ("ui_accent", "#FFBF00"),
     ("ui_label", "#4dd0e1"),
@@ -102,7 +113,11 @@ const DARK: [(&str, &str); 17] = [
     ("selection_bg", "#3a3a4e"),
 ];
 
-const LIGHT: [(&str, &str); 17] = [
+const LIGHT: [(&str, &str); 21] = [
+    ("banner_border", "#9a5b1f"),
+    ("banner_title", "#7a4a00"),
+    ("banner_accent", "#9a6700"),
+    ("banner_text", "#3b2f1e"),
     ("banner_dim", "#767676"),
     ("ui_accent", "#9a6700"),
     ("ui_label", "#00687a"),
@@ -181,6 +196,12 @@ impl Theme {
             comment: dim.add_modifier(Modifier::ITALIC),
             function: fg("syntax_function"),
             type_name: fg("syntax_type"),
+            banner_border: if plain { dim } else { fg("banner_border") },
+            banner_title: fg("banner_title").add_modifier(Modifier::BOLD),
+            banner_accent: fg("banner_accent"),
+            banner_text: fg("banner_text"),
+            banner_dim: dim,
+            depth,
             response_label: "⚕ Hermes".to_owned(),
             prompt_symbol: "❯".to_owned(),
             tool_prefix: "┊".to_owned(),
@@ -188,6 +209,14 @@ impl Theme {
             tool_emojis: BTreeMap::new(),
             thinking_verbs: Vec::new(),
         }
+    }
+}
+
+impl Theme {
+    /// Returns the colour that a hexadecimal text names, as far as the terminal can show it. Nothing if it names none.
+    #[expect(clippy::option_option, reason = "a colour that cannot be shown is still one")]
+    pub(crate) fn color(&self, text: &str) -> Option<Option<Color>> {
+        parse_hex(text).map(|rgb| at_depth(rgb, self.depth))
     }
 }
 

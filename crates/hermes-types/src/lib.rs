@@ -15,6 +15,7 @@ mod id;
 mod message;
 mod model;
 mod platform;
+mod platform_request;
 mod port;
 mod provenance;
 mod raw_json;
@@ -48,6 +49,7 @@ pub use platform::{
     PLATFORM_FACTS, PlatformFacts, PlatformKind, PlatformTrait, TextForm, chat_platforms, platform_facts,
     platform_has, platform_label,
 };
+pub use platform_request::{PlatformRequest, PlatformRequests, PlatformResponse};
 pub use port::{
     Channel, ChannelCapabilities, ChannelError, CommandOutput, ConnectionStatus, DeltaSink, Environment,
     ExternalMemory, Frontend, Intake, IntakeOutcome, LengthUnit, MessageSender, MessageStatus, Model,

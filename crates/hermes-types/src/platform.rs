@@ -32,6 +32,10 @@ pub enum PlatformTrait {
     /// The transport has checked the sender. What comes in are events of other services, whose text anybody may have
     /// written: data, never commands.
     ExternalEvents,
+    /// One message carries a text and files together.
+    FilesWithText,
+    /// Unknown users get no answer unless the user asks for one: answering would confirm the address to anybody.
+    IgnoresUnknownUsers,
     /// An id is a number, `@` and a server. Elsewhere the part before an `@` proves nothing.
     NumberIds,
 }
@@ -98,7 +102,10 @@ const fn requests(
     PlatformFacts { kind: PlatformKind::Requests, ..facts }
 }
 
-use PlatformTrait::{ExternalEvents, MaskableIds, MentionsOnly, NumberIds, SilentAboutHome, ThreadTargets};
+use PlatformTrait::{
+    ExternalEvents, FilesWithText, IgnoresUnknownUsers, MaskableIds, MentionsOnly, NumberIds,
+    SilentAboutHome, ThreadTargets,
+};
 use TextForm::{Email, MarkdownChat, PlainChat, TextMessage, Unspecified};
 
 /// All platforms, in the order users see.
@@ -119,7 +126,13 @@ pub const PLATFORM_FACTS: &[PlatformFacts] = &[
         &[SilentAboutHome, ExternalEvents],
     ),
     chat("dingtalk", "DingTalk", Unspecified, "DINGTALK_HOME_CHANNEL", &[]),
-    chat("email", "Email", Email, "EMAIL_HOME_ADDRESS", &[SilentAboutHome]),
+    chat(
+        "email",
+        "Email",
+        Email,
+        "EMAIL_HOME_ADDRESS",
+        &[SilentAboutHome, FilesWithText, IgnoresUnknownUsers],
+    ),
     chat("sms", "SMS", TextMessage, "SMS_HOME_CHANNEL", &[]),
     requests("webhook", "Webhooks", "WEBHOOK_HOME_CHANNEL", &[SilentAboutHome, ExternalEvents]),
     requests("api_server", "API server", "API_SERVER_HOME_CHANNEL", &[SilentAboutHome]),

@@ -28,8 +28,10 @@ mod all {
     mod install;
     mod life;
     mod long_talk;
+    mod mail_peer;
     mod mcp;
     mod mixture;
+    mod more_platforms;
     mod pictures;
     mod scenario;
     mod screen;

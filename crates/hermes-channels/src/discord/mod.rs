@@ -66,8 +66,10 @@ pub(crate) const PLATFORM: Platform = Platform {
             kind: VariableKind::Optional,
         },
     ],
+    other_prefixes: &[],
     lock: Some(("discord-bot-token", "DISCORD_BOT_TOKEN")),
     person_is_chat: false,
+    uses_shared_server: Platform::has_no_requests,
     abilities: ChannelCapabilities {
         max_length: outbound::LONGEST - ROOM_FOR_FENCES,
         unit: LengthUnit::Scalars,
@@ -80,7 +82,7 @@ pub(crate) const PLATFORM: Platform = Platform {
 
 fn open(options: &Options, surroundings: ChannelContext) -> Result<Arc<dyn Channel>, String> {
     let settings = DiscordSettings::read(options)?;
-    let ChannelContext { client, clock, host, commands } = surroundings;
+    let ChannelContext { client, clock, host, commands, .. } = surroundings;
     let rest = DiscordApi::new(client, clock, settings.api.clone(), &settings.token);
     let threads = DiscordThreads::load(host.clone());
     Ok(Arc::new(DiscordChannel {

@@ -59,8 +59,10 @@ pub(crate) const PLATFORM: Platform = Platform {
             kind: VariableKind::Optional,
         },
     ],
+    other_prefixes: &[],
     lock: Some(("slack-app-token", "SLACK_APP_TOKEN")),
     person_is_chat: false,
+    uses_shared_server: Platform::has_no_requests,
     abilities: ChannelCapabilities {
         max_length: 39_000,
         unit: LengthUnit::Scalars,

@@ -16,10 +16,10 @@ use super::api::{MethodArguments, network_error};
 use super::inbound::{self, MessageRelevance, SlackIdentity, SlackMessage};
 use super::spool::DeferredMessage;
 use crate::backoff::Backoff;
+use crate::socket_text::{WRITE_TIMEOUT, next_text};
 
 /// The time without a frame after which a ping is sent; after the same time again the connection is closed.
 const SILENCE: Duration = Duration::from_secs(30);
-const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 const LIFETIME: Duration = Duration::from_hours(24 * 365);
 /// The delay before storing a message is retried.
@@ -69,7 +69,7 @@ impl SocketContext<'_> {
         let mut greeted = false;
         let ended = loop {
             let frame = tokio::select! {
-                frame = next(&mut socket) => frame,
+                frame = next_text(&mut socket, SILENCE) => frame,
                 () = self.cancel.cancelled() => break Ok(SocketEnd::Cancelled),
             };
             let frame = match frame {
@@ -224,23 +224,6 @@ impl SocketContext<'_> {
         }
         if let Some(thread) = &place.thread_id {
             self.slack.threads.insert(&*self.slack.context.host, &place.chat_id, thread);
-        }
-    }
-}
-
-/// Waits for the next text frame; returns `None` at the end. Pings a silent connection.
-async fn next(socket: &mut WebSocket) -> Result<Option<String>, Error> {
-    let mut asked = false;
-    loop {
-        match socket.recv(SILENCE).await {
-            Ok(Some(SocketFrame::Text(text))) => return Ok(Some(text)),
-            Ok(Some(SocketFrame::Close(_)) | None) => return Ok(None),
-            Ok(Some(_)) => asked = false,
-            Err(Error::Stalled { .. }) if !asked => {
-                asked = true;
-                socket.send(SocketFrame::Ping("alive".into()), WRITE_TIMEOUT).await?;
-            }
-            Err(error) => return Err(error),
         }
     }
 }

@@ -74,8 +74,10 @@ pub(crate) const PLATFORM: Platform = Platform {
             kind: VariableKind::Optional,
         },
     ],
+    other_prefixes: &[],
     lock: Some(("telegram-bot-token", "TELEGRAM_BOT_TOKEN")),
     person_is_chat: true,
+    uses_shared_server: Platform::has_no_requests,
     // Markup and escapes do not count, so the whole limit is available for visible text.
     abilities: ChannelCapabilities {
         max_length: LIMIT,

@@ -2,8 +2,10 @@
 //!
 //! Invariant: the response is 200 only after the intake has accepted the update; until then Telegram keeps it.
 
-use hermes_net::{HeaderValue, StatusCode};
-use hermes_types::{BoxFuture, Cancel, ChannelError, ConnectionStatus, Intake};
+use hermes_net::StatusCode;
+use hermes_types::{
+    BoxFuture, Cancel, ChannelError, ConnectionStatus, Intake, PlatformRequest, PlatformResponse,
+};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq as _;
 use tokio::net::TcpListener;
@@ -12,7 +14,7 @@ use super::TelegramChannel;
 use super::entity::TelegramIdentity;
 use super::poll::parse_update;
 use super::settings::WebhookConfig;
-use crate::http_listener::{DeliveredRequest, RequestHandler, serve};
+use crate::http_listener::{RequestHandler, serve};
 
 const SECRET: &str = "x-telegram-bot-api-secret-token";
 const LARGEST: usize = 4 * 1024 * 1024;
@@ -53,26 +55,27 @@ struct WebhookHandler<'a> {
 }
 
 impl RequestHandler for WebhookHandler<'_> {
-    fn handle(&self, delivered: DeliveredRequest) -> BoxFuture<'_, StatusCode> {
+    fn handle(&self, delivered: PlatformRequest) -> BoxFuture<'_, PlatformResponse> {
         Box::pin(async move {
-            match self.check(&delivered) {
+            let status = match self.check(&delivered) {
                 Ok(()) => self.accept_update(&delivered.body).await,
                 Err(status) => status,
-            }
+            };
+            PlatformResponse::status(status.as_u16())
         })
     }
 }
 
 impl WebhookHandler<'_> {
-    fn check(&self, delivered: &DeliveredRequest) -> Result<(), StatusCode> {
+    fn check(&self, delivered: &PlatformRequest) -> Result<(), StatusCode> {
         if delivered.path != self.webhook.url.path() {
             return Err(StatusCode::NOT_FOUND);
         }
         if delivered.method != "POST" {
             return Err(StatusCode::METHOD_NOT_ALLOWED);
         }
-        let given = delivered.headers.get(SECRET).map(HeaderValue::as_bytes).unwrap_or_default();
-        let right = bool::from(given.ct_eq(self.webhook.secret.expose().as_bytes()));
+        let given = delivered.header(SECRET).unwrap_or_default();
+        let right = bool::from(given.as_bytes().ct_eq(self.webhook.secret.expose().as_bytes()));
         if right { Ok(()) } else { Err(StatusCode::FORBIDDEN) }
     }
 

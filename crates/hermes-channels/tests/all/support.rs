@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use hermes_channels::{ChannelContext, ChannelHost, IncomingFile, MenuCommand, Options, platform};
+use hermes_channels::{
+    ChannelContext, ChannelHost, IncomingFile, MenuCommand, Options, WebhookMounts, platform,
+};
 use hermes_net::{Config, HttpClient, PrivateAddresses};
 use hermes_types::{
     Attachment, BoxFuture, Cancel, Channel, ChannelError, ChatAddress, ChatKind, ChatPart, Clock,
@@ -37,6 +39,13 @@ impl MemoryHost {
 
     pub(crate) fn document(&self, name: &str) -> Option<Value> {
         self.documents.lock().unwrap().get(name).cloned()
+    }
+
+    /// Waits until a document was written.
+    pub(crate) async fn until_document(&self, name: &str) {
+        while self.document(name).is_none() {
+            tokio::task::yield_now().await;
+        }
     }
 
     pub(crate) fn set_setting(&self, platform: &str, key: &str, value: Value) {
@@ -124,6 +133,15 @@ impl RecordingIntake {
 
     pub(crate) fn connections(&self) -> Vec<ConnectionStatus> {
         self.taken.lock().unwrap().connections.clone()
+    }
+
+    /// Waits until the texts of the messages are as wanted.
+    pub(crate) async fn until_texts(&self, wanted: impl Fn(&[String]) -> bool) {
+        let texts = |taken: &RecordedMessages| {
+            let texts: Vec<String> = taken.envelopes.iter().map(Envelope::text).collect();
+            wanted(&texts).then_some(())
+        };
+        self.until(texts).await;
     }
 
     async fn until<R>(&self, mut look: impl FnMut(&RecordedMessages) -> Option<R>) -> R {
@@ -240,8 +258,13 @@ pub(crate) fn open(
     // URLs from the model may point to this machine.
     config.policy.private = host.private;
     let client = HttpClient::new(config).unwrap();
-    let around =
-        ChannelContext { client, clock: clock.clone(), host: host.clone(), commands: Arc::new(commands) };
+    let around = ChannelContext {
+        client,
+        clock: clock.clone(),
+        host: host.clone(),
+        mounts: WebhookMounts::default(),
+        commands: Arc::new(commands),
+    };
     (platform(name).unwrap().open)(options, around)
 }
 
@@ -288,4 +311,9 @@ pub(crate) fn place(kind: ChatKind, chat: &str, thread: Option<&str>) -> ChatAdd
     let mut place = ChatAddress::new(kind, chat);
     place.thread_id = thread.map(str::to_owned);
     place
+}
+
+/// Returns a port that is free now.
+pub(crate) fn free_port() -> u16 {
+    std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }

@@ -14,6 +14,13 @@ fn what_platforms_can_do_is_known_without_a_connection() {
         // 2000, less the space for fences around tables.
         ("discord", 1984, LengthUnit::Scalars),
         ("slack", 39_000, LengthUnit::Scalars),
+        ("whatsapp_cloud", 4096, LengthUnit::Scalars),
+        ("signal", 8000, LengthUnit::Utf16),
+        ("mattermost", 4000, LengthUnit::Scalars),
+        ("homeassistant", 4096, LengthUnit::Scalars),
+        ("dingtalk", 20_000, LengthUnit::Scalars),
+        ("email", 50_000, LengthUnit::Scalars),
+        ("sms", 1600, LengthUnit::Scalars),
     ];
     assert_eq!(known, expected);
 }

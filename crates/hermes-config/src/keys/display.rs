@@ -4,7 +4,7 @@ use super::spec::{KeySpec, choice, flag, int, list, map, num, text};
 
 #[rustfmt::skip]
 pub(super) const KEYS: &[KeySpec] = &[
-    flag("display.compact", "false", "Small banner").kept(),
+    flag("display.compact", "false", "Show a small banner at the beginning of a chat"),
     text("display.personality", "kawaii", "Personality at start"),
     choice("display.resume_display", "full", &["full", "minimal"], "How much of a resumed session is shown"),
     choice("display.busy_input_mode", "interrupt", &["interrupt", "queue", "steer"], "What typing during a turn does"),

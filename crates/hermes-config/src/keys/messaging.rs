@@ -91,7 +91,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     int("logging.backup_count", "3", "Old log files kept").later().kept(),
     flag("network.force_ipv4", "false", "Use IPv4 only").later().kept(),
     map("updates", "", "Update settings").later().kept(),
-    int("goals.max_turns", "20", "Turns a goal may take").later().kept(),
+    int("goals.max_turns", "20", "Turns a goal (/goal) may take before it is paused").later(),
     map("onboarding", "", "What the introduction has shown").later().kept(),
     text("provider", "", "Older place of model.provider"),
     text("base_url", "", "Older place of model.base_url"),

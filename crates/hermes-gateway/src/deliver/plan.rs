@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use hermes_text::split;
-use hermes_types::{ChannelCapabilities, ChatAddress, ChatPart, Envelope, OutgoingMessage};
+use hermes_types::{
+    ChannelCapabilities, ChatAddress, ChatPart, Envelope, OutgoingMessage, PlatformTrait, platform_has,
+};
 
 use super::media::{self, ExtractedMedia, WebPictures};
 
@@ -64,11 +66,30 @@ pub(super) fn plan_replies(
     }
     pieces.extend(pictures.into_iter().map(ChatPart::Picture));
     pieces.extend(files.into_iter().map(ChatPart::File));
+    if platform_has(target.platform, PlatformTrait::FilesWithText) {
+        return plan_with_files(target, pieces, key);
+    }
     let message = |(at, piece): (usize, ChatPart)| {
         let target = if at == 0 { target } else { ReplyTarget { answers: None, ..target } };
         target.message(piece, format!("{key}:{at}"))
     };
     pieces.into_iter().enumerate().map(message).collect()
+}
+
+/// Puts the first text and all files into one message; further texts follow it.
+fn plan_with_files(target: ReplyTarget<'_>, pieces: Vec<ChatPart>, key: &str) -> Vec<OutgoingMessage> {
+    let mut replies: Vec<OutgoingMessage> = Vec::new();
+    for piece in pieces {
+        let is_text = matches!(piece, ChatPart::Text { .. });
+        match replies.first_mut() {
+            Some(first) if !is_text => first.pieces.push(piece),
+            _ => {
+                let at = replies.len();
+                replies.push(target.message(piece, format!("{key}:{at}")));
+            }
+        }
+    }
+    replies
 }
 
 /// Makes the first replies the final text of messages that already show the beginning of the answer.

@@ -1,18 +1,20 @@
 //! Commands about a chat's current conversation.
 
-use hermes_agent::STOP_GRACE;
+use hermes_agent::{Goals, STOP_GRACE};
 use hermes_store::{SessionFilter, WaitingMessage};
 use hermes_text::{head, single_line};
-use hermes_types::{Cancel, SessionId, TaskId};
+use hermes_types::{Cancel, SessionId, TaskId, random_hex};
 
 use super::branch::{NOTHING_TO_BRANCH, branch};
 use super::compress::{TOO_LITTLE, compress};
+use super::goal::GoalWork;
 use super::resume::{SessionOwner, find_session};
 use super::undo::{NOTHING_TO_RETRY, NOTHING_TO_UNDO};
 use super::usage::NOTHING_USED;
 use super::{ChatCommands, SlashCommandOutcome};
 use crate::chat_sessions::{LoadError, LoadedChat};
 use crate::silent_frontend::SilentFrontend;
+use crate::turn;
 
 /// The outcome of a command, or the error that kept it from running.
 pub(super) type SlashCommandResult = Result<SlashCommandOutcome, LoadError>;
@@ -135,6 +137,29 @@ impl ChatCommands {
             self.sessions.persist_used(entry).await?;
         }
         Ok(reply.into())
+    }
+
+    pub(super) async fn goal(&self, row: &WaitingMessage, arguments: &str) -> SlashCommandResult {
+        let agent = self.agents.agent_for(&row.envelope).map_err(LoadError::NoAgent)?;
+        let opened = self.sessions.open(&agent, &row.conversation, &row.envelope).await?;
+        let limit = self.settings.current().goal_turns;
+        let session = opened.conversation.session();
+        let (text, work) = super::goal::goal(Goals::new(&agent), session, arguments, limit).await?;
+        Ok(match work {
+            GoalWork::Begin => {
+                let id = random_hex(12);
+                let step = turn::goal_step(&row.envelope, &row.conversation, &id, self.clock.now());
+                SlashCommandOutcome::Start(text, Box::new(step))
+            }
+            GoalWork::Nothing => SlashCommandOutcome::reply(text),
+        })
+    }
+
+    pub(super) async fn subgoal(&self, row: &WaitingMessage, arguments: &str) -> SlashCommandResult {
+        let agent = self.agents.agent_for(&row.envelope).map_err(LoadError::NoAgent)?;
+        let opened = self.sessions.open(&agent, &row.conversation, &row.envelope).await?;
+        let session = opened.conversation.session();
+        Ok(SlashCommandOutcome::reply(super::goal::subgoal(Goals::new(&agent), session, arguments).await?))
     }
 
     pub(super) async fn usage(&self, row: &WaitingMessage) -> SlashCommandResult {

@@ -1,12 +1,13 @@
 //! Commands typed into a chat: the table, and those that are about the conversation or the gateway itself.
 //!
-//! `undo`, `title`, `resume`, `compress` and `usage` are the bodies that chats and the terminal share. Commands about the whole
+//! `undo`, `title`, `resume`, `compress`, `goal` and `usage` are the bodies that chats and the terminal share. Commands about the whole
 //! program (models, insights) belong to the program, through its port.
 
 mod branch;
 mod compress;
 mod conversation;
 mod gateway;
+mod goal;
 mod quick;
 mod reply;
 mod resume;
@@ -33,6 +34,7 @@ use crate::settings::LiveSettings;
 
 pub use branch::branch;
 pub use compress::compress;
+pub use goal::{GoalWork, goal, subgoal};
 pub use quick::{QuickStep, quick_step};
 pub use reply::{ConversationReply, ReplyText};
 pub use resume::{SessionOwner, find_session};
@@ -192,6 +194,8 @@ impl ChatCommands {
                 let prompt = self.skills.prompt("learn", rest);
                 Ok(prompt.map_or_else(|| not_available("learn"), SlashCommandOutcome::Prompt))
             }
+            ConversationCommand::Goal => self.goal(row, rest).await,
+            ConversationCommand::Subgoal => self.subgoal(row, rest).await,
             ConversationCommand::Usage => self.usage(row).await,
             ConversationCommand::Help => Ok(SlashCommandOutcome::reply(self.help())),
         }

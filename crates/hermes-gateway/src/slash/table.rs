@@ -24,6 +24,8 @@ pub enum ConversationCommand {
     Queue,
     Plan,
     Learn,
+    Goal,
+    Subgoal,
     Usage,
     Help,
 }
@@ -318,6 +320,20 @@ pub const COMMANDS: &[SlashCommand] = &[
         "[on | off | tts | status]",
         "answer with speech",
         Refuse,
+    ),
+    command(
+        Conversation(ConversationCommand::Goal),
+        "goal",
+        "[text | status | pause | resume | clear]",
+        "work towards this goal, turn after turn, until it is reached",
+        RunNow,
+    ),
+    command(
+        Conversation(ConversationCommand::Subgoal),
+        "subgoal",
+        "[text | remove N | clear]",
+        "add a requirement to the goal, or list them",
+        RunNow,
     ),
     command(Conversation(ConversationCommand::Plan), "plan", "[text]", "make a plan before acting", Refuse),
     command(

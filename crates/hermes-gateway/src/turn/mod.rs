@@ -2,6 +2,7 @@
 
 mod background;
 mod final_message;
+mod goal;
 mod mark;
 mod message;
 mod presenter;
@@ -10,6 +11,7 @@ mod run;
 use std::time::Duration;
 
 pub(crate) use background::{background_message, is_background, shortened};
+pub(crate) use goal::{goal_step, is_goal_step};
 pub(crate) use message::MessageReader;
 pub(crate) use presenter::TurnDisplay;
 pub(crate) use run::{TurnParts, TurnRunner};

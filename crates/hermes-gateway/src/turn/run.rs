@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hermes_agent::{
-    Agent, Conversation, Error as AgentError, Naming, STOP_GRACE, TurnOutcome, TurnRequest, TurnResult,
-    TurnWork, UnfinishedTurn,
+    Agent, Conversation, Error as AgentError, GoalStep, Naming, STOP_GRACE, TurnOutcome, TurnRequest,
+    TurnResult, TurnWork, UnfinishedTurn,
 };
-use hermes_store::{Error as StoreError, InboxCloseReason, SessionFilter, Store, WaitingMessage};
+use hermes_store::{
+    Error as StoreError, FollowUpWork, InboxCloseReason, SessionFilter, Store, WaitingMessage,
+};
 use hermes_task::TaskGroup;
 use hermes_text::head;
 use hermes_types::{
@@ -19,6 +21,7 @@ use hermes_types::{
 use super::STORE_RETRY_DELAY;
 use super::background::{BackgroundTurns, is_background};
 use super::final_message::final_message;
+use super::goal::{self, GoalOutcome, GoalSteps};
 use super::message::{MessageReader, ModelReader};
 use super::presenter::{Presenter, ShownDrafts, TurnDisplay};
 use crate::active_conversations::ActiveConversations;
@@ -81,6 +84,7 @@ pub(crate) struct TurnRunner {
     display: TurnDisplay,
     messages: MessageReader,
     background: BackgroundTurns,
+    goals: GoalSteps,
     observer: Arc<dyn EventObserver>,
     tasks: Arc<TaskGroup>,
     /// Set when there has been more than one conversation.
@@ -104,6 +108,11 @@ impl TurnRunner {
         let (store, clock) = (resources.store.clone(), resources.clock.clone());
         let background =
             BackgroundTurns::new(store.clone(), clock.clone(), agents.clone(), inbox.clone(), outbox.clone());
+        let goals = GoalSteps {
+            agents: agents.clone(),
+            sessions: sessions.clone(),
+            conversations: conversations.clone(),
+        };
         Self {
             store,
             clock,
@@ -116,6 +125,7 @@ impl TurnRunner {
             display,
             messages,
             background,
+            goals,
             observer: resources.observer.clone(),
             tasks: resources.tasks.clone(),
             has_other_sessions: AtomicBool::new(false),
@@ -128,6 +138,14 @@ impl TurnRunner {
         if is_background(key) {
             return self.background.run(last).await;
         }
+        let words = if goal::is_goal_step(last) && last.turn.is_none() {
+            match self.next_goal_prompt(key, last).await {
+                Some(prompt) => Some(prompt),
+                None => return,
+            }
+        } else {
+            words
+        };
         let envelope = last.envelope.clone();
         let mut told = false;
         loop {
@@ -142,7 +160,7 @@ impl TurnRunner {
                 // The reply has the turn's key, as after the next start: however often the turn is found, it is
                 // reported once.
                 Err(TurnError::Parked(turn, text)) => {
-                    match self.settle(&rows, &turn, Some(&text), None).await {
+                    match self.settle(&rows, &turn, Some(&text), None, None).await {
                         Ok(()) => return,
                         Err(error) => {
                             tracing::error!(%error, key, "a notice could not be written down; trying again");
@@ -168,6 +186,28 @@ impl TurnRunner {
         }
     }
 
+    /// Returns the prompt of a goal's next turn. Without one, the row that stands for it is settled.
+    async fn next_goal_prompt(&self, key: &str, row: &WaitingMessage) -> Option<String> {
+        let rows = std::slice::from_ref(row);
+        loop {
+            match self.goals.next(key, row).await {
+                Ok(GoalStep::Turn { prompt, .. }) => return Some(prompt),
+                Ok(GoalStep::Ended(text)) => {
+                    self.inbox.report(rows, InboxCloseReason::Done, Some(text)).await;
+                    return None;
+                }
+                Ok(GoalStep::Nothing) => {
+                    self.inbox.report(rows, InboxCloseReason::Done, None).await;
+                    return None;
+                }
+                Err(error) => {
+                    tracing::error!(%error, key, "the next step of a goal could not be found; trying again");
+                    self.clock.sleep(STORE_RETRY_DELAY).await;
+                }
+            }
+        }
+    }
+
     async fn try_turn(
         &self,
         key: &str,
@@ -187,7 +227,7 @@ impl TurnRunner {
             }
             Some(turn) => {
                 let reply = undelivered_reply(&agent, &turn).await?;
-                self.settle(rows, &turn.id, reply.as_deref(), None).await?;
+                self.settle(rows, &turn.id, reply.as_deref(), None, None).await?;
                 return Ok(());
             }
             None => self.sessions.open(&agent, key, envelope).await?,
@@ -234,7 +274,18 @@ impl TurnRunner {
         if let Some(answer) = reply.take_if(|_| result.failure.is_none()) {
             reply = Some(self.messages.with_speech(answer, rows, &cancel).await);
         }
-        self.settle(rows, &result.turn, reply.as_deref(), Some(shown)).await?;
+        let next = match goal::after_turn(&agent, &result, stopped).await? {
+            GoalOutcome::Nothing => None,
+            GoalOutcome::GoesOn => {
+                Some(goal::goal_step(envelope, key, result.turn.as_str(), self.clock.now()))
+            }
+            GoalOutcome::Paused(text) => {
+                let notice = ReplyTarget::of(envelope).reply(text, format!("goal:{}", result.turn));
+                self.outbox.say(key, notice).await;
+                None
+            }
+        };
+        self.settle(rows, &result.turn, reply.as_deref(), Some(shown), next).await?;
         Ok(())
     }
 
@@ -317,20 +368,24 @@ impl TurnRunner {
         self.outbox.say(&row.conversation, ReplyTarget::of(&row.envelope).reply(text, key)).await;
     }
 
-    /// Closes the messages of a turn together with its answer.
+    /// Closes the messages of a turn together with its answer, and stores what is to follow.
     async fn settle(
         &self,
         rows: &[WaitingMessage],
         turn: &TurnId,
         text: Option<&str>,
         shown: Option<ShownDrafts>,
+        next: Option<FollowUpWork>,
     ) -> Result<(), StoreError> {
         let mut replies = Vec::new();
         if let (Some(text), Some(last)) = (text, rows.last()) {
             replies = self.outbox.plan(ReplyTarget::of(&last.envelope), text, &format!("turn:{turn}"));
             deliver::replace_drafts(&mut replies, &shown.map(|shown| shown.drafts).unwrap_or_default());
         }
-        self.inbox.close(rows, InboxCloseReason::Done, replies).await
+        match next {
+            Some(next) => self.inbox.close_with_work(rows, replies, next).await,
+            None => self.inbox.close(rows, InboxCloseReason::Done, replies).await,
+        }
     }
 
     async fn after_turn(

@@ -13,6 +13,7 @@ use crate::questions::ApprovalSelector;
 use crate::slash::{
     self, BusyPolicy, ChatCommand, CommandSurface, ParsedCommand, SlashCommandId, SlashCommandOutcome,
 };
+use crate::turn::is_goal_step;
 
 /// The immediate action for a message in a busy conversation.
 enum BusyAction {
@@ -45,6 +46,9 @@ impl ConversationWorkers {
             }
             return;
         };
+        if is_goal_step(&row) {
+            return self.wake_worker(&key);
+        }
         let waits = self.settings.current().display.busy_input_mode == "queue";
         match decide_busy_action(&row.envelope, self.parse_command(&row.envelope), busy) {
             BusyAction::Interrupt if waits && !self.draining.is_draining() => self.say_queued(&row),

@@ -20,7 +20,7 @@ use crate::questions::ChatQuestions;
 use crate::resources::{DrainSwitch, GatewayResources};
 use crate::settings::LiveSettings;
 use crate::slash::{self, BusyPolicy, ChatCommands, CommandSurface, ParsedCommand, SlashCommandOutcome};
-use crate::turn::{STORE_RETRY_DELAY, TurnRunner, is_background};
+use crate::turn::{STORE_RETRY_DELAY, TurnRunner, is_background, is_goal_step};
 
 /// The time after which a user who keeps writing gets an answer anyway.
 const MAX_GATHERING_TIME: Duration = Duration::from_secs(10);
@@ -152,6 +152,7 @@ impl ConversationWorkers {
         rows.retain(|row| !self.conversations.is_side_row(key, row.id));
         self.drop_superseded(&mut rows).await?;
         self.drop_stale(&mut rows).await?;
+        self.drop_outrun_goal_steps(&mut rows).await?;
         let Some(first) = rows.first() else { return Ok(None) };
         if first.turn.is_some() {
             let turn = first.turn.clone();
@@ -182,11 +183,29 @@ impl ConversationWorkers {
         Ok(())
     }
 
+    /// Drops the steps of a goal that a message or a later step stands behind: the turn of that one has the goal looked at.
+    async fn drop_outrun_goal_steps(&self, rows: &mut Vec<WaitingMessage>) -> Result<(), StoreError> {
+        let mut begins_turn = false;
+        for at in (0..rows.len()).rev() {
+            let Some(row) = rows.get(at) else { continue };
+            if begins_turn && row.turn.is_none() && is_goal_step(row) {
+                let row = rows.remove(at);
+                self.inbox.drop_message(row.id, "a later message comes first").await?;
+            } else {
+                begins_turn |= self.as_command(row).is_none();
+            }
+        }
+        Ok(())
+    }
+
     /// Drops messages that have waited too long and reports them in one line.
     async fn drop_stale(&self, rows: &mut Vec<WaitingMessage>) -> Result<(), StoreError> {
         let oldest = self.clock.now().minus(self.settings.current().stale_after);
-        let stale: Vec<WaitingMessage> =
-            rows.extract_if(.., |row| row.turn.is_none() && row.envelope.received_at < oldest).collect();
+        let stale: Vec<WaitingMessage> = rows
+            .extract_if(.., |row| {
+                row.turn.is_none() && row.envelope.received_at < oldest && !is_goal_step(row)
+            })
+            .collect();
         let Some(last) = stale.last() else { return Ok(()) };
         let text = match stale.len() {
             1 => "I was away too long when you wrote; I have not done anything about your message. Send it again if it still matters.".to_owned(),
@@ -200,7 +219,7 @@ impl ConversationWorkers {
 
     /// Returns the command a message holds, if it is one here and not text for the model.
     fn as_command(&self, row: &WaitingMessage) -> Option<ParsedCommand> {
-        if is_background(&row.conversation) {
+        if is_background(&row.conversation) || is_goal_step(row) {
             return None;
         }
         let typed = self.parse_command(&row.envelope)?;

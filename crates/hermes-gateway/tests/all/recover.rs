@@ -9,7 +9,7 @@ use super::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};
 
 /// Returns a plan for the next process, late enough for the previous lease to have expired; in a test both have
 /// the same pid.
-fn later(model: Arc<TestModel>, minutes: u64) -> GatewayFixturePlan {
+pub(crate) fn later(model: Arc<TestModel>, minutes: u64) -> GatewayFixturePlan {
     let plan = GatewayFixturePlan::new(model);
     plan.clock.advance(std::time::Duration::from_mins(minutes));
     plan

@@ -1,10 +1,10 @@
-//! Skills of this machine: optional ones that came with the program, folders and archives.
+//! Skills of this machine: the optional ones that come with the program, folders and archives.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use hermes_guard::SkillTrust;
-use hermes_knowledge::{TreeFile, read_tree, skill_header};
+use hermes_knowledge::{BundleSource, TreeFile, read_tree, skill_header};
 
 use super::{FetchedSkill, MAX_SKILL_BYTES, checked, matches};
 use crate::Error;
@@ -12,46 +12,55 @@ use crate::identifier::SkillRegistry;
 use crate::search::HubListing;
 use crate::zip::unpack_zip;
 
-/// The optional skills in a folder.
-pub(super) struct OptionalSkills<'a>(pub(super) Option<&'a Path>);
+/// The optional skills: files `CATEGORY/NAME/…`.
+pub(super) struct OptionalSkills<'a>(pub(super) &'a BundleSource);
 
 impl OptionalSkills<'_> {
     pub(super) fn fetch(&self, path: &str) -> Result<Option<FetchedSkill>, Error> {
-        let Some(folder) = self.0.map(|optional| optional.join(path)) else {
-            return Ok(None);
-        };
-        if !folder.join("SKILL.md").is_file() {
+        let prefix = format!("{path}/");
+        let files: Vec<TreeFile> = self
+            .files()?
+            .into_iter()
+            .filter_map(|file| {
+                let path = file.path.strip_prefix(&prefix)?.to_owned();
+                Some(TreeFile { path, ..file })
+            })
+            .collect();
+        if !files.iter().any(|file| file.path == "SKILL.md") {
             return Ok(None);
         }
-        let files = read_tree(&folder).map_err(Error::io(&folder))?;
         let name = path.rsplit('/').next().unwrap_or_default();
         FetchedSkill::new(name, SkillRegistry::Official, format!("official/{path}"), files).map(Some)
     }
 
-    pub(super) fn list(&self, query: &str, limit: usize) -> Vec<HubListing> {
+    pub(super) fn list(&self, query: &str, limit: usize) -> Result<Vec<HubListing>, Error> {
         let mut listings = Vec::new();
-        for category in folders(self.0) {
-            for folder in folders(Some(&category)) {
-                let Ok(text) = fs::read_to_string(folder.join("SKILL.md")) else { continue };
-                let part = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                let (name, category) = (part(&folder), part(&category));
-                let description = skill_header(&text).1.unwrap_or_default();
-                if matches(query, &[&name, &description, &category]) {
-                    let identifier = format!("official/{category}/{name}");
-                    let (source, trust) = (SkillRegistry::Official, SkillTrust::Builtin);
-                    listings.push(HubListing {
-                        name,
-                        description,
-                        source,
-                        trust,
-                        identifier,
-                        installs: None,
-                    });
-                }
+        for file in self.files()? {
+            let parts: Vec<&str> = file.path.split('/').collect();
+            let &[category, name, "SKILL.md"] = parts.as_slice() else { continue };
+            let description = skill_header(&String::from_utf8_lossy(&file.bytes)).1.unwrap_or_default();
+            if matches(query, &[name, &description, category]) {
+                listings.push(HubListing {
+                    name: name.to_owned(),
+                    description,
+                    source: SkillRegistry::Official,
+                    trust: SkillTrust::Builtin,
+                    identifier: format!("official/{category}/{name}"),
+                    installs: None,
+                });
             }
         }
+        listings.sort_by(|a, b| a.identifier.cmp(&b.identifier));
         listings.truncate(limit);
-        listings
+        Ok(listings)
+    }
+
+    fn files(&self) -> Result<Vec<TreeFile>, Error> {
+        let place = match self.0 {
+            BundleSource::Folder(folder) => folder.as_path(),
+            BundleSource::Packed { .. } => Path::new("the optional skills of this program"),
+        };
+        self.0.files().map_err(Error::io(place))
     }
 }
 
@@ -92,11 +101,4 @@ pub(super) fn without_common_folder(files: Vec<TreeFile>) -> Vec<TreeFile> {
         ..file
     };
     files.into_iter().map(shorter).collect()
-}
-
-fn folders(folder: Option<&Path>) -> Vec<PathBuf> {
-    let entries = folder.and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
-    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
-    folders.sort();
-    folders
 }

@@ -122,7 +122,7 @@ impl SkillHub {
     ) -> Result<Option<FetchedSkill>, Error> {
         let client = &self.client;
         match SkillAddress::parse(given)? {
-            SkillAddress::Official { path } => OptionalSkills(self.optional.as_deref()).fetch(&path),
+            SkillAddress::Official { path } => OptionalSkills(&self.optional).fetch(&path),
             SkillAddress::SkillsSh { repository, skill } => {
                 RepositoryRegistry(client).fetch_from_catalogue(&repository, &skill).await
             }
@@ -148,7 +148,7 @@ impl SkillHub {
     ) -> Result<Vec<HubListing>, Error> {
         let client = &self.client;
         match registry {
-            SkillRegistry::Official => Ok(OptionalSkills(self.optional.as_deref()).list(query, limit)),
+            SkillRegistry::Official => OptionalSkills(&self.optional).list(query, limit),
             SkillRegistry::SkillsSh => CatalogueRegistry(client).list(query, limit).await,
             SkillRegistry::WellKnown => WebRegistry(client).list(query, limit).await,
             SkillRegistry::Github => RepositoryRegistry(client).list(query, limit).await,

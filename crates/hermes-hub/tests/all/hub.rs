@@ -11,6 +11,7 @@ use hermes_hub::{
     CategoryChoice, Error, FetchedSkill, GithubAuth, GithubCredential, InstalledSkill, NameResolution,
     ReplaceInstalled, SkillHub, SkillRegistry, SkillSnapshot, UpdateState,
 };
+use hermes_knowledge::BundleSource;
 use hermes_net::{Config, HttpClient};
 use hermes_testkit::TestWebsite;
 use hermes_types::{BoxFuture, Cancel, Clock, Secret, Timestamp};
@@ -60,7 +61,8 @@ impl Registry {
         let env = Env::from_pairs(self.env.clone());
         let auth = GithubAuth::from_env(&env, None);
         let http = HttpClient::new(Config::new(clock.clone())).unwrap();
-        SkillHub::new(self.home(), &env, http, clock, auth, Cancel::new())
+        let optional = BundleSource::Folder(self.root.path().join("optional"));
+        SkillHub::new(self.home(), &env, optional, http, clock, auth, Cancel::new())
     }
 
     fn json(&self, path: &str, value: &Value) {

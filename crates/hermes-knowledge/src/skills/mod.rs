@@ -137,11 +137,15 @@ impl SkillSet {
     pub fn index(&self) -> Option<String> {
         self.skills().next()?;
         let list = IndexDetail::ALL.into_iter().map(|detail| self.listing(detail));
-        let list = list.reduce(|longer, shorter| if longer.len() <= MAX_INDEX { longer } else { shorter })?;
+        // The last one is cut where it is too long, too.
+        let list =
+            list.enumerate().find(|(at, list)| list.len() <= MAX_INDEX || at + 1 == IndexDetail::ALL.len());
+        let (_, list) = list?;
         let header = include_str!("../texts/skills.md").trim();
         Some(format!("{header}\n\n<available_skills>\n{}</available_skills>", head(&list, MAX_INDEX)))
     }
 
+    /// Lists the skills; ends soon after the list has become too long for the prompt.
     fn listing(&self, detail: IndexDetail) -> String {
         let mut categories: Vec<(&str, Vec<&Skill>)> = Vec::new();
         for skill in self.skills() {
@@ -162,6 +166,9 @@ impl SkillSet {
             }
         };
         for (category, skills) in categories {
+            if list.len() > MAX_INDEX {
+                break;
+            }
             let about = self.categories.get(category).map(|text| format!(" {text}")).unwrap_or_default();
             if detail == IndexDetail::Counts {
                 let _ = writeln!(list, "  {category}: {} skills{about}", skills.len());

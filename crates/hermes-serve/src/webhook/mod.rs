@@ -4,6 +4,7 @@
 //! same delivery is processed once.
 
 mod channel;
+mod platforms;
 mod route;
 mod signature;
 mod template;
@@ -16,13 +17,15 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use hermes_config::Home;
 use hermes_gateway::{HelperPrograms, Outbox, SkillPrompts};
 use hermes_types::{
-    Cancel, ChatAddress, ChatKind, ChatPart, Clock, Envelope, Intake, IntakeOutcome, OutgoingMessage, Sender,
+    Cancel, ChatAddress, ChatKind, ChatPart, Clock, Envelope, Intake, IntakeOutcome, OutgoingMessage,
+    PlatformRequests, Sender,
 };
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::{Value, json};
@@ -30,6 +33,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::StartError;
 use crate::server::{ServerHandle, listen};
+use platforms::{PlatformPassage, pass_to_platforms};
 
 pub use channel::WebhookChannel;
 pub use route::{WebhookRoute, WebhookSettings, WebhookSubscriptions, is_valid_route_name};
@@ -68,6 +72,8 @@ pub struct WebhookParts {
     /// Sends what is delivered without the agent.
     pub outbox: Outbox,
     pub home: Home,
+    /// Takes the requests for chat platforms.
+    pub platforms: Arc<dyn PlatformRequests>,
 }
 
 /// Listens for webhooks until it is stopped.
@@ -78,7 +84,7 @@ pub async fn start_webhooks(
 ) -> Result<ServerHandle, StartError> {
     settings.check()?;
     let address = format!("{}:{}", settings.host, settings.port);
-    let WebhookParts { intake, clock, skills, programs, outbox, home } = parts;
+    let WebhookParts { intake, clock, skills, programs, outbox, home, platforms } = parts;
     let subscriptions = WebhookSubscriptions::new(home.join("webhook_subscriptions.json"));
     let webhooks = WebhookServer {
         intake,
@@ -95,6 +101,8 @@ pub async fn start_webhooks(
         .route("/health", get(|| async { Json(json!({"status": "ok", "platform": "webhook"})) }))
         .route("/webhooks/{route}", post(handle_webhook))
         .with_state(webhooks);
+    let passing = PlatformPassage { platforms, clock: clock.clone() };
+    let router = router.layer(from_fn_with_state(passing, pass_to_platforms));
     let listening = listen(&address, router, clock, cancel).await?;
     let local: SocketAddr = listening.address;
     tracing::info!(target: "hermes::life", "webhooks are taken at http://{local}/webhooks/…");
@@ -128,7 +136,8 @@ impl WebhookServer {
         body: Body,
     ) -> Result<WebhookResponse, WebhookResponse> {
         let unknown = || error_response(StatusCode::NOT_FOUND, format!("Unknown route: {name}"));
-        let route = self.settings.routes.get(name).cloned().or_else(|| self.subscriptions.find(name));
+        let subscribed = || self.subscriptions.find(name).filter(|_| self.settings.takes_events);
+        let route = self.settings.routes.get(name).cloned().or_else(subscribed);
         let route = route.ok_or_else(unknown)?;
         if !route.enabled {
             return Err(error_response(StatusCode::FORBIDDEN, format!("The route {name} is turned off")));

@@ -87,6 +87,8 @@ pub struct WebhookSettings {
     pub routes: BTreeMap<String, WebhookRoute>,
     pub max_per_minute: usize,
     pub max_body_bytes: usize,
+    /// False when the server only passes requests on to chat platforms.
+    pub takes_events: bool,
 }
 
 impl WebhookSettings {
@@ -96,9 +98,15 @@ impl WebhookSettings {
     /// Resolves the settings. Returns `None` when webhooks are not enabled.
     pub fn resolve(config: &Config, env: &Env) -> Option<Self> {
         let wanted = env.bool("WEBHOOK_ENABLED").unwrap_or(false) || config.flag("platforms.webhook.enabled");
-        if !wanted {
-            return None;
-        }
+        wanted.then(|| Self::read(config, env))
+    }
+
+    /// Resolves the settings of a server that only passes requests on to chat platforms.
+    pub fn without_routes(config: &Config, env: &Env) -> Self {
+        Self { routes: BTreeMap::new(), takes_events: false, ..Self::read(config, env) }
+    }
+
+    fn read(config: &Config, env: &Env) -> Self {
         let extra = config.get("platforms.webhook.extra").map(|value| value.to_json()).unwrap_or_default();
         let text = |key: &str| {
             extra.get(key).and_then(Value::as_str).map(str::to_owned).filter(|text| !text.is_empty())
@@ -107,14 +115,15 @@ impl WebhookSettings {
         let port = env.get("WEBHOOK_PORT").and_then(|port| port.trim().parse().ok());
         let port = port.or_else(|| number("port").and_then(|port| u16::try_from(port).ok()));
         let size = |value: u64| usize::try_from(value).ok();
-        Some(Self {
+        Self {
+            takes_events: true,
             host: text("host").unwrap_or_else(|| "0.0.0.0".to_owned()),
             port: port.unwrap_or(Self::PORT),
             secret: env.get("WEBHOOK_SECRET").map(str::to_owned).or_else(|| text("secret")),
             routes: read_routes(extra.get("routes")),
             max_per_minute: number("rate_limit").and_then(size).unwrap_or(30),
             max_body_bytes: number("max_body_bytes").and_then(size).unwrap_or(1_048_576),
-        })
+        }
     }
 
     /// Rejects routes without a secret, because anybody could use them.

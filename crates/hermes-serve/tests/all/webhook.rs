@@ -7,7 +7,7 @@ use hermes_config::{Config, Env, Home};
 use hermes_gateway::{HelperPrograms, JobScriptOutcome, JobScriptRequest, NoServices};
 use hermes_serve::{WebhookChannel, WebhookParts, WebhookSettings, sign, start_webhooks};
 use hermes_testkit::FakeChannel;
-use hermes_types::{BoxFuture, Cancel};
+use hermes_types::{BoxFuture, Cancel, PlatformRequest, PlatformRequests, PlatformResponse};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -81,7 +81,32 @@ fn webhook_parts(bench: &ServerFixture) -> WebhookParts {
         programs: Arc::new(EventScripts),
         outbox: bench.sender.outbox().clone(),
         home: bench.sender.settings().home().clone(),
+        platforms: Arc::new(OnePlatform),
     }
+}
+
+/// A chat platform that receives requests at one path, which is also the name of a route.
+struct OnePlatform;
+
+impl PlatformRequests for OnePlatform {
+    fn body_limit(&self, path: &str) -> Option<usize> {
+        (path == "/webhooks/chats").then_some(20)
+    }
+
+    fn answer(&self, request: PlatformRequest) -> BoxFuture<'_, PlatformResponse> {
+        let body = String::from_utf8_lossy(&request.body).into_owned();
+        let seen = format!("{} {} {body}", request.method, request.header("x-signature").unwrap_or_default());
+        Box::pin(std::future::ready(PlatformResponse::text(201, seen)))
+    }
+}
+
+#[tokio::test]
+async fn requests_for_platforms_are_passed_on() {
+    let hooked = Hooked::new().await;
+    let answer = hooked.post("chats", &[("X-Signature", "s")], "hello").await;
+    assert_eq!((answer.status, answer.body.as_str()), (201, "POST s hello"));
+    assert_eq!(hooked.post("chats", &[], &"long".repeat(10)).await.status, 413);
+    assert_eq!(hooked.post("other", &[], "hello").await.status, 404);
 }
 
 struct Hooked {

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use hermes_testkit::dingtalk::{CLIENT_ID, CLIENT_SECRET, FakeDingTalk};
 use hermes_testkit::{ModelScript, ModelServer};
 
 const SCRIPT: &str = include_str!("../peers/script.yaml");
@@ -56,4 +57,28 @@ fn peer_anthropic_python_understands_messages() {
 #[test]
 fn peer_openai_node_understands_chat_and_responses() {
     run(Path::new("node"), &peers().join("openai-js/node_modules/openai"), "openai_check.mjs");
+}
+
+/// Checks that DingTalk's own client understands the emulated platform.
+#[test]
+fn peer_dingtalk_python_takes_messages_of_the_emulated_platform() {
+    let python = peers().join("dingtalk/bin/python");
+    if !python.exists() {
+        hermes_testkit::peer_is_missing(&format!("{} is not installed", python.display()));
+        return;
+    }
+    let platform = FakeDingTalk::start().unwrap();
+    let mut client = Command::new(python)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/dingtalk_check.py"))
+        .args([&platform.base_url(), CLIENT_ID, CLIENT_SECRET])
+        .env("NO_PROXY", "127.0.0.1")
+        .spawn()
+        .unwrap();
+    platform.until_opened_blocking(1);
+    platform.says("staff1", "cid1", None, "hello");
+    let answer = platform.until_sent_blocking("cid1", "heard hello");
+    platform.until_acknowledged_blocking(1);
+    client.kill().unwrap();
+    client.wait().unwrap();
+    assert_eq!((answer.way, answer.kind.as_str()), ("session", "text"));
 }

@@ -6,14 +6,20 @@
 //! is never too long afterwards.
 
 mod block;
+mod html;
 mod plain;
+mod signal;
 mod slack;
 mod span;
 mod telegram;
+mod whatsapp;
 
+pub use html::html;
 pub use plain::plain;
+pub use signal::{StyledRange, StyledText, signal};
 pub use slack::slack;
 pub use telegram::telegram;
+pub use whatsapp::whatsapp;
 
 #[cfg(test)]
 mod tests;

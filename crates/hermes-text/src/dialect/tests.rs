@@ -3,7 +3,7 @@
 use hermes_testkit::telegram::{FormattedText, parse_markdown_v2};
 use proptest::prelude::*;
 
-use super::{plain, slack, telegram};
+use super::{html, plain, signal, slack, telegram, whatsapp};
 
 /// Tricky texts, as models sometimes write them.
 const PAGE: &[(&str, &str)] = &[
@@ -89,6 +89,39 @@ fn long_lines_of_marks_are_read_in_no_time() {
         let line = piece.repeat(20_000 / piece.len());
         assert!(parse_markdown_v2(&telegram(&line)).is_ok(), "{piece}");
     }
+}
+
+#[test]
+fn markup_for_mail_is_escaped_and_keeps_lines() {
+    let check = |text: &str, body: &str| {
+        assert_eq!(html(text), format!("<html><body>\n{body}</body></html>\n"));
+    };
+    check(
+        "# Title\n\n**a** _b_ ~~c~~ `<d>`",
+        "<b>Title</b><br>\n<br>\n<b>a</b> <i>b</i> <s>c</s> <code>&lt;d&gt;</code>\n",
+    );
+    check("- a\n  - b", "- a<br>\n&nbsp;&nbsp;- b\n");
+    check("> a\n> b", "<blockquote>a<br>\nb</blockquote>\n");
+    check("```\nx < y\n```", "<pre>x &lt; y</pre>\n");
+    check("[a](https://e.org/?a=1&b=\"x\")", "<a href=\"https://e.org/?a=1&amp;b=&quot;x&quot;\">a</a>\n");
+    check("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;\n");
+}
+
+#[test]
+fn whatsapp_has_its_own_marks() {
+    let check = |text: &str, rendered: &str| assert_eq!(whatsapp(text), rendered);
+    check("# Title", "*Title*");
+    check("**b** *i* ~~s~~ `c` ||x||", "*b* _i_ ~s~ `c` x");
+    check("[a](https://e.org) https://e.org", "a (https://e.org) https://e.org");
+    check("```rust\nlet a;\n```\n> q", "```\nlet a;\n```\n> q");
+}
+
+#[test]
+fn signal_counts_in_utf16() {
+    let styled = signal("𝄞 **b _i_** `c`\n- item");
+    assert_eq!(styled.text, "𝄞 b i c\n• item");
+    let ranges: Vec<_> = styled.styles.iter().map(|range| (range.start, range.length, range.style)).collect();
+    assert_eq!(ranges, [(3, 3, "BOLD"), (5, 1, "ITALIC"), (7, 1, "MONOSPACE")]);
 }
 
 /// Generates texts from all significant characters, in any order.
@@ -193,6 +226,18 @@ proptest! {
         } else {
             prop_assert_eq!(seen, meant);
         }
+    }
+
+    #[test]
+    fn styles_lie_within_the_text(text in texts()) {
+        let styled = signal(&text);
+        let length = styled.text.encode_utf16().count();
+        for range in &styled.styles {
+            prop_assert!(range.length > 0 && range.start + range.length <= length, "{:?}", styled);
+        }
+        prop_assert_eq!(ink(&styled.text).replace(['•', '*'], "-"), ink(&plain(&text)).replace(['•', '*'], "-"));
+        whatsapp(&text);
+        html(&text);
     }
 
     #[test]

@@ -58,11 +58,7 @@ fn for_platform(
             let switchable = TOOLSETS.iter().filter(|set| set.switch != ToolsetSwitch::None);
             let is_on = |name: &&str| of(name).is_subset(&inside.tools);
             names.extend(
-                switchable
-                    .clone()
-                    .filter(|set| set.switch == ToolsetSwitch::On)
-                    .map(|set| set.name)
-                    .filter(is_on),
+                switchable.clone().filter(|set| set.is_on_with(presets)).map(|set| set.name).filter(is_on),
             );
             // Tools that no switchable toolset contains are enabled together with their preset.
             let covered: BTreeSet<String> = switchable.flat_map(|set| of(set.name)).collect();

@@ -45,6 +45,16 @@ impl Toolset {
         Self { name, tools: &[], includes: &[], switch, presets: InPresets::Yes }
     }
 
+    /// Tells whether these presets switch the toolset on. The preset of a platform has the toolset of the same name, even
+    /// if it is off elsewhere.
+    pub(super) fn is_on_with(&self, presets: &[String]) -> bool {
+        match self.switch {
+            ToolsetSwitch::On => true,
+            ToolsetSwitch::Off => presets.iter().any(|preset| *preset == preset_of(self.name)),
+            ToolsetSwitch::None => false,
+        }
+    }
+
     /// Returns a toolset that owns no tool.
     const fn group(
         name: &'static str,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crossterm::event::KeyEvent;
 use hermes_types::{TurnEvent, UserAnswer, UserQuestion};
 
+use crate::banner::Banner;
 use crate::completion::{CommandItem, CompletionItem};
 use crate::dialog::{DialogId, PickerSpec};
 use crate::editor::EditedText;
@@ -41,6 +42,8 @@ pub enum ScreenInput {
     Withdraw {
         id: DialogId,
     },
+    /// The banner of the chat, for the scrollback.
+    Banner(Box<Banner>),
     /// Plain text for the scrollback.
     Print(String),
     /// Markdown for the scrollback.

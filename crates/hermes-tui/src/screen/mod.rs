@@ -168,6 +168,9 @@ impl ScreenState {
             }
             ScreenInput::Pick { id, spec } => self.dialogs.push_back(DialogBox::picker(id, spec)),
             ScreenInput::Withdraw { id } => self.dialogs.retain(|dialog| dialog.id != id),
+            ScreenInput::Banner(banner) => {
+                self.finished.extend(banner.rows(self.width, &self.setup.theme));
+            }
             ScreenInput::Print(text) => {
                 for line in clean(&text).trim_end_matches('\n').split('\n') {
                     self.finished.extend(wrap_words(&styled(line, self.setup.theme.text), self.width));

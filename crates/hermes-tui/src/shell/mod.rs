@@ -20,7 +20,7 @@ use rustix::process::{Signal, kill_current_process_group};
 use tokio::sync::{mpsc, oneshot};
 
 pub use painter::{Painter, ResizeBehavior};
-pub use terminal::restore_terminal;
+pub use terminal::{TerminalBackup, restore_terminal};
 
 use self::terminal::{FrameGuard, TerminalAnswer, TerminalGuard};
 use crate::completion::CompletionSource;
@@ -75,8 +75,8 @@ pub(crate) struct OpenTerminal {
 }
 
 impl OpenTerminal {
-    pub(crate) fn take_over(clock: &dyn Clock) -> io::Result<Self> {
-        let guard = TerminalGuard::take_over()?;
+    pub(crate) fn take_over(clock: &dyn Clock, backup: Option<Arc<dyn TerminalBackup>>) -> io::Result<Self> {
+        let guard = TerminalGuard::take_over(backup)?;
         let (width, height) = crossterm::terminal::size()?;
         let TerminalAnswer { background, resize_behavior, typed } = terminal::ask(clock);
         Ok(Self { guard, background, resize_behavior, typed, width, height })

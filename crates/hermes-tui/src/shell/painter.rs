@@ -297,6 +297,9 @@ impl Pen {
             return;
         }
         self.style = style;
+        if style == Style::new() {
+            return self.text.push_str("\u{1b}[m");
+        }
         self.text.push_str("\u{1b}[0");
         for (modifier, code) in [
             (Modifier::BOLD, 1),

@@ -1,11 +1,12 @@
 //! The terminal's modes: taken over, given back whatever happens, and asked for its background.
 //!
-//! Invariant: the terminal is as it was when the guard is dropped, when the program panics, and after `restore_terminal`.
+//! Invariant: the terminal is as it was when the guard is dropped, when the program panics, and after `restore_terminal`. For a
+//! program that is killed, a `TerminalBackup` outside the process does the same.
 
 use std::cell::Cell;
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
@@ -25,6 +26,7 @@ const QUESTIONS: &str = "\u{1b}]11;?\u{7}\u{1b}[>c\u{1b}[c";
 const ANSWER_LIMIT: Duration = Duration::from_millis(150);
 
 static IS_TAKEN_OVER: AtomicBool = AtomicBool::new(false);
+static BACKUP: Mutex<Option<Arc<dyn TerminalBackup>>> = Mutex::new(None);
 /// Held while a frame is drawn: the terminal is not given back in the middle of one.
 static DRAWING: Mutex<()> = Mutex::new(());
 /// Set when a panic gave the terminal back, until the program asks for something again.
@@ -33,6 +35,22 @@ static PANIC_HOOK: Once = Once::new();
 
 thread_local! {
     static DRAWS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Restores the terminal when the program is killed and cannot do it.
+pub trait TerminalBackup: Send + Sync {
+    /// Called before the terminal's settings are changed.
+    fn before_take_over(&self);
+
+    /// Called when they are. The sequence undoes what else is changed.
+    fn taken_over(&self, sequence: &str);
+
+    /// Called when the program has restored the terminal itself.
+    fn given_back(&self);
+}
+
+fn backup() -> Option<Arc<dyn TerminalBackup>> {
+    BACKUP.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// The right to draw a frame.
@@ -62,6 +80,9 @@ pub fn restore_terminal() {
         // A terminal that is gone needs nothing.
         let _ = write_out(GIVE_BACK);
         let _ = disable_raw_mode();
+        if let Some(backup) = backup() {
+            backup.given_back();
+        }
     }
 }
 
@@ -70,7 +91,8 @@ pub fn restore_terminal() {
 pub(super) struct TerminalGuard;
 
 impl TerminalGuard {
-    pub(super) fn take_over() -> io::Result<Self> {
+    pub(super) fn take_over(backup: Option<Arc<dyn TerminalBackup>>) -> io::Result<Self> {
+        *BACKUP.lock().unwrap_or_else(PoisonError::into_inner) = backup;
         PANIC_HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |info| {
@@ -106,8 +128,15 @@ impl TerminalGuard {
 
     /// Takes the terminal over again after it was given to another program.
     pub(super) fn resume() -> io::Result<()> {
+        let backup = backup();
+        if let Some(backup) = &backup {
+            backup.before_take_over();
+        }
         enable_raw_mode()?;
         IS_TAKEN_OVER.store(true, Ordering::SeqCst);
+        if let Some(backup) = &backup {
+            backup.taken_over(GIVE_BACK);
+        }
         write_out(TAKE_OVER)
     }
 }

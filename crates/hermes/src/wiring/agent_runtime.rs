@@ -7,6 +7,7 @@ use anyhow::Result;
 use hermes_agent::{Agent, ContextFiles, RequestOptions, SessionLogMode};
 use hermes_config::settings::McpServer;
 use hermes_config::{Config, Env};
+use hermes_exec::release_program_pages;
 use hermes_gateway::{LiveSettings, process};
 use hermes_store::Store;
 use hermes_task::SystemClock;
@@ -81,6 +82,8 @@ impl AgentRuntime {
             output.notice(&format!("note: {note}"));
         }
         let command_runtime = factory.runtime.command_runtime.clone();
+        // A turn needs other code than the start.
+        release_program_pages();
         Ok(Self {
             agent,
             config,

@@ -9,6 +9,17 @@ use crate::output::Console;
 const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bundled_skills.zlib"));
 const DIGEST: &str = include_str!(concat!(env!("OUT_DIR"), "/bundled_skills.digest"));
 
+const PACKED_OPTIONAL: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/optional_skills.zlib"));
+const OPTIONAL_DIGEST: &str = include_str!(concat!(env!("OUT_DIR"), "/optional_skills.digest"));
+
+/// Returns where optional skills come from: the folder that a variable names, otherwise this program.
+pub(crate) fn optional_source(env: &Env) -> BundleSource {
+    match env.get("HERMES_OPTIONAL_SKILLS") {
+        Some(folder) => BundleSource::Folder(folder.into()),
+        None => BundleSource::Packed { bytes: PACKED_OPTIONAL, digest: OPTIONAL_DIGEST },
+    }
+}
+
 /// Returns where bundled skills come from: the folder that a variable names, otherwise this program.
 pub(crate) fn source(env: &Env) -> BundleSource {
     match env.get("HERMES_BUNDLED_SKILLS") {

@@ -1,12 +1,13 @@
 //! Opens the chat platforms of the gateway with the user's settings, and implements [`ChannelHost`] for them.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::Arc;
 
 use hermes_channels::{
     ChannelContext, ChannelHost, IncomingFile, MenuCommand, Options, PLATFORMS, Platform, VariableKind,
-    platform,
+    WebhookMounts, platform,
 };
 use hermes_config::settings::SecuritySettings;
 use hermes_config::yaml::{KeyPath, YamlValue as Yaml};
@@ -24,27 +25,51 @@ use super::model::net_config;
 /// Collects the settings of a platform: its variables first, then config.yaml.
 pub(crate) fn options(platform: &Platform, config: &Config, env: &Env) -> Options {
     let upper = platform.name.to_uppercase();
-    let prefixes = [format!("{upper}_"), format!("HERMES_{upper}_")];
+    let mut prefixes = vec![format!("{upper}_"), format!("HERMES_{upper}_")];
+    prefixes.extend(platform.other_prefixes.iter().map(|prefix| (*prefix).to_owned()));
     let mut variables: BTreeMap<String, String> = env
         .iter()
         .filter(|(name, _)| prefixes.iter().any(|prefix| name.starts_with(prefix)))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
     let block = format!("platforms.{}", platform.name);
-    let mut fill = |name: String, value: Option<String>| {
-        if let Some(value) = value {
-            variables.entry(name).or_insert(value);
-        }
-    };
     // `enabled: false` disables a token in the file, but not one in the environment.
     let off = config.is_user_set(&format!("{block}.enabled")) && !config.flag(&format!("{block}.enabled"));
     let secret = platform.variables.iter().find(|variable| variable.kind == VariableKind::RequiredSecret);
     if let Some(secret) = secret.filter(|_| !off) {
-        fill(secret.name.to_owned(), config.non_empty_text(&format!("{block}.token")));
+        fill(&mut variables, secret.name, config.non_empty_text(&format!("{block}.token")));
     }
-    fill(format!("{upper}_REPLY_TO_MODE"), config.non_empty_text(&format!("{block}.reply_to_mode")));
+    let quoting = config.non_empty_text(&format!("{block}.reply_to_mode"));
+    fill(&mut variables, &format!("{upper}_REPLY_TO_MODE"), quoting);
     let extra = config.get(&format!("{block}.extra")).map_or(Value::Null, |extra| extra.to_json());
+    // `extra.client_id` of DingTalk is `DINGTALK_CLIENT_ID`.
+    for (key, value) in extra.as_object().into_iter().flatten().filter(|_| !off) {
+        fill(&mut variables, &format!("{upper}_{}", key.to_uppercase()), scalar_text(value));
+    }
     Options::new(variables, extra)
+}
+
+fn fill(variables: &mut BTreeMap<String, String>, name: &str, value: Option<String>) {
+    if let Some(value) = value {
+        variables.entry(name.to_owned()).or_insert(value);
+    }
+}
+
+fn scalar_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        _ => None,
+    }
+}
+
+/// Tells whether a configured platform receives requests at the gateway's server.
+pub(crate) fn use_shared_server(settings: &GatewaySettings) -> bool {
+    PLATFORMS.iter().any(|platform| {
+        let options = options(platform, &settings.config, &settings.env);
+        platform.is_configured(&options) && (platform.uses_shared_server)(&options)
+    })
 }
 
 /// The open platforms, and the locks that keep other gateways from using their accounts.
@@ -58,9 +83,11 @@ pub(crate) fn open(
     supervisor: &Arc<ChannelSupervisor>,
     live: &LiveSettings,
     clock: &Arc<dyn Clock>,
+    mounts: &WebhookMounts,
     state: &Arc<StateFile>,
 ) -> ChannelLocks {
     let settings = live.current();
+    let contexts = ContextSource::new(live, clock, mounts);
     let mut channels = ChannelLocks::default();
     for platform in PLATFORMS {
         let options = options(platform, &settings.config, &settings.env);
@@ -74,8 +101,7 @@ pub(crate) fn open(
                 continue;
             }
         }
-        let context = channel_context(live, clock, &settings);
-        match context.and_then(|context| (platform.open)(&options, context)) {
+        match contexts.context().and_then(|context| (platform.open)(&options, context)) {
             Ok(channel) => supervisor.supervise(channel, state.clone()),
             Err(reason) => {
                 let code = format!("{}_connect_error", platform.name);
@@ -114,13 +140,13 @@ impl PlatformCatalog for ConfiguredPlatforms {
 /// Opens every configured platform for sending only.
 pub(crate) fn connect(delivery: &Delivery, live: &LiveSettings, clock: &Arc<dyn Clock>) {
     let settings = live.current();
+    let contexts = ContextSource::new(live, clock, &WebhookMounts::default());
     for platform in PLATFORMS {
         let options = options(platform, &settings.config, &settings.env);
         if !platform.is_configured(&options) {
             continue;
         }
-        let context = channel_context(live, clock, &settings);
-        match context.and_then(|context| (platform.open)(&options, context)) {
+        match contexts.context().and_then(|context| (platform.open)(&options, context)) {
             Ok(channel) => delivery.connect(channel),
             Err(reason) => tracing::warn!(platform = platform.name, reason, "nothing is sent there"),
         }
@@ -151,22 +177,36 @@ fn acquire_lock(
     }
 }
 
-fn channel_context(
-    live: &LiveSettings,
-    clock: &Arc<dyn Clock>,
-    settings: &GatewaySettings,
-) -> Result<ChannelContext, String> {
-    let mut net = net_config(&settings.env, clock);
-    if SecuritySettings::resolve(&settings.config, &settings.env).allow_private_urls {
-        net.policy.private = PrivateAddresses::Allow;
+/// Builds what channels are opened with. All of them share one HTTP client, whose TLS settings take memory.
+struct ContextSource<'a> {
+    live: &'a LiveSettings,
+    clock: &'a Arc<dyn Clock>,
+    mounts: WebhookMounts,
+    client: OnceCell<Result<HttpClient, String>>,
+}
+
+impl<'a> ContextSource<'a> {
+    fn new(live: &'a LiveSettings, clock: &'a Arc<dyn Clock>, mounts: &WebhookMounts) -> Self {
+        Self { live, clock, mounts: mounts.clone(), client: OnceCell::new() }
     }
-    let client = HttpClient::new(net).map_err(|error| error.to_string())?;
-    Ok(ChannelContext {
-        client,
-        clock: clock.clone(),
-        host: Arc::new(HomeHost { live: live.clone() }),
-        commands: menu(),
-    })
+
+    fn context(&self) -> Result<ChannelContext, String> {
+        let client = self.client.get_or_init(|| {
+            let settings = self.live.current();
+            let mut net = net_config(&settings.env, self.clock);
+            if SecuritySettings::resolve(&settings.config, &settings.env).allow_private_urls {
+                net.policy.private = PrivateAddresses::Allow;
+            }
+            HttpClient::new(net).map_err(|error| error.to_string())
+        });
+        Ok(ChannelContext {
+            client: client.clone()?,
+            clock: self.clock.clone(),
+            host: Arc::new(HomeHost { live: self.live.clone() }),
+            mounts: self.mounts.clone(),
+            commands: menu(),
+        })
+    }
 }
 
 /// Returns the chat commands for platform menus.
@@ -260,7 +300,27 @@ impl ChannelHost for HomeHost {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    #[test]
+    fn settings_of_a_platform_may_be_in_its_extra() {
+        let env = Env::from_pairs([("DINGTALK_CLIENT_SECRET", "from the environment")]);
+        let extra = "{client_id: a, client_secret: b, require_mention: true, words: [x]}";
+        let read = |block: &str| {
+            let text = format!("platforms: {{dingtalk: {{{block}extra: {extra}}}}}");
+            let config = Config::from_text(Path::new("config.yaml"), &text, &env);
+            options(platform("dingtalk").unwrap(), &config, &env)
+        };
+        let options = read("");
+        assert_eq!(options.text("DINGTALK_CLIENT_ID"), Some("a"));
+        assert_eq!(options.text("DINGTALK_CLIENT_SECRET"), Some("from the environment"));
+        assert!(options.flag("DINGTALK_REQUIRE_MENTION", false));
+        assert_eq!(options.text("DINGTALK_WORDS"), None);
+        assert!(platform("dingtalk").unwrap().is_configured(&options));
+        assert_eq!(read("enabled: false, ").text("DINGTALK_CLIENT_ID"), None);
+    }
 
     #[test]
     fn a_name_is_only_a_name() {

@@ -1,5 +1,7 @@
 //! Skills as commands.
 
+use std::collections::BTreeMap;
+
 use hermes_config::{Config, Env, Home};
 use hermes_gateway::slash::{self, CommandSurface};
 use hermes_knowledge::{
@@ -44,6 +46,15 @@ impl SkillCommands {
     /// Renders skills for a whole session, or returns the names that no skill has.
     pub(crate) fn preload(&self, identifiers: &[String]) -> Result<PreloadedSkills, Vec<String>> {
         self.skills.preload(identifiers)
+    }
+
+    /// Returns the names of the skills that are offered, by category.
+    pub(crate) fn names_by_category(&self) -> BTreeMap<String, Vec<String>> {
+        let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for skill in self.skills.skills() {
+            names.entry(skill.category.clone()).or_default().push(skill.name.clone());
+        }
+        names
     }
 
     /// Lists the commands that reach a skill. A built-in command takes precedence over a skill of its name.

@@ -9,10 +9,10 @@ use hermes_exec::ProgramRunner;
 use hermes_schedule::{JobStore, Zone};
 use hermes_tools::{
     BrowserTool, CheckpointManager, ClarifyTool, CronJobTool, DelegateTool, ExecuteCodeTool, FileGuard,
-    FileOptions, FileTools, ImageTool, InlineShell, MemoryTool, MixtureModels, MixtureTool, PlatformToolsets,
-    SecretMasking, SelectedTools, SendMessageTool, SessionSearchTool, SkillManageTool, SkillSource,
-    SkillViewTool, SkillsListTool, SpeechTool, TOOL_SEARCH_TOOLSET, TodoTool, ToolRegistry, ToolSelection,
-    VisionTool, WebExtractTool, WebSearchTool, defer_tools, is_of_server,
+    FileOptions, FileTools, HomeAssistantTool, ImageTool, InlineShell, MemoryTool, MixtureModels,
+    MixtureTool, PlatformToolsets, SecretMasking, SelectedTools, SendMessageTool, SessionSearchTool,
+    SkillManageTool, SkillSource, SkillViewTool, SkillsListTool, SpeechTool, TOOL_SEARCH_TOOLSET, TodoTool,
+    ToolRegistry, ToolSelection, VisionTool, WebExtractTool, WebSearchTool, defer_tools, is_of_server,
 };
 use hermes_types::{Clock, SideModel, Tool};
 
@@ -140,6 +140,11 @@ fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig
         registry.register(Arc::new(SendMessageTool::new(sender.clone())));
     }
     register_web(&mut registry, clock, from);
+    if let Some(access) = web::home_assistant(clock, from) {
+        for tool in HomeAssistantTool::all(&access) {
+            registry.register(Arc::new(tool));
+        }
+    }
     let maker = web::image_maker(clock, from);
     let can_draw = ImageTool::is_usable(&maker);
     registry.register_checked(Arc::new(ImageTool::new(maker)), Arc::new(move || can_draw));

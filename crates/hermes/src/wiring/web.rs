@@ -16,10 +16,10 @@ use hermes_exec::ProgramRunner;
 use hermes_net::{HttpClient, PrivateAddresses};
 use hermes_store::Store;
 use hermes_tools::{
-    BrowserAccess, ImageMaker, LazyHttpClient, PictureReader, Speaker, Transcriber, WebAccess, WebAddresses,
-    WebsitePolicy,
+    BrowserAccess, HomeAssistantAccess, ImageMaker, LazyHttpClient, PictureReader, Speaker, Transcriber,
+    WebAccess, WebAddresses, WebsitePolicy,
 };
-use hermes_types::{Clock, SideModel};
+use hermes_types::{Clock, Secret, SideModel};
 
 use super::child_variables;
 use super::model::net_config;
@@ -165,6 +165,21 @@ pub(crate) fn image_maker(clock: &Arc<dyn Clock>, from: ProgramConfig<'_>) -> Im
         folder: context.home.images_cache(),
         fal_url: "https://queue.fal.run".to_owned(),
     }
+}
+
+/// Returns the access to Home Assistant, if there is a token.
+pub(crate) fn home_assistant(clock: &Arc<dyn Clock>, from: ProgramConfig<'_>) -> Option<HomeAssistantAccess> {
+    let ProgramConfig { context, config } = from;
+    let setting = |name: &str| context.env.get(name).map(str::trim).filter(|text| !text.is_empty());
+    let url = setting("HASS_URL").unwrap_or("http://homeassistant.local:8123").to_owned();
+    let security = SecuritySettings::resolve(config, &context.env);
+    let http = lazy_client(&security, clock, from);
+    setting("HASS_TOKEN").map(|token| HomeAssistantAccess {
+        url,
+        token: Secret::new(token),
+        http,
+        clock: clock.clone(),
+    })
 }
 
 /// Returns what speaks texts. The terminal keeps its files in a folder of the user.

@@ -1,4 +1,4 @@
-//! Many conversations on three platforms under faults: the gateway is killed, the model and the platforms become
+//! Many conversations on seven platforms under faults: the gateway is killed, the model and the platforms become
 //! unavailable and return, messages arrive twice and in the wrong order, calls fail in the middle.
 //!
 //! Reproducible by its seed as far as threads allow. Every message must be answered once, or be reported.
@@ -6,10 +6,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use hermes_testkit::dingtalk::{self, FakeDingTalk};
 use hermes_testkit::discord::{self, FakeDiscord, FakeDiscordId, SessionRetention};
+use hermes_testkit::mattermost::{self, FakeMattermost};
 use hermes_testkit::slack::{self, FakeSlack};
+use hermes_testkit::sms::{self, FakeTwilio};
 use hermes_testkit::telegram::{self, FakeTelegram};
-use hermes_testkit::{ModelScript, ModelServer, RealClock, TempHome, fixture};
+use hermes_testkit::whatsapp_cloud::{self, FakeWhatsAppCloud, FakeWhatsAppMessage};
+use hermes_testkit::{ModelScript, ModelServer, PlatformFault, RealClock, TempHome, fixture};
 use serde_json::json;
 
 use super::life::{GatewayChild, TELEGRAM_TOKEN, start_gateway};
@@ -49,6 +53,39 @@ enum Where {
     Telegram,
     Discord,
     Slack,
+    WhatsAppCloud,
+    Mattermost,
+    DingTalk,
+    Sms,
+}
+
+impl Where {
+    const ALL: [Self; 7] = [
+        Self::Telegram,
+        Self::Discord,
+        Self::Slack,
+        Self::WhatsAppCloud,
+        Self::Mattermost,
+        Self::DingTalk,
+        Self::Sms,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Telegram => "telegram",
+            Self::Discord => "discord",
+            Self::Slack => "slack",
+            Self::WhatsAppCloud => "whatsapp_cloud",
+            Self::Mattermost => "mattermost",
+            Self::DingTalk => "dingtalk",
+            Self::Sms => "sms",
+        }
+    }
+
+    /// Tells whether the platform can find a message that may have been sent.
+    fn can_tell(self) -> bool {
+        !matches!(self, Self::Telegram | Self::WhatsAppCloud | Self::DingTalk)
+    }
 }
 
 /// A user, and the message that waits for an answer.
@@ -57,6 +94,8 @@ struct UserSession {
     number: usize,
     /// The ids of user and channel on Discord.
     ids: Option<(FakeDiscordId, FakeDiscordId)>,
+    /// The ids of user and channel on Mattermost.
+    names: Option<(String, String)>,
     said: usize,
     since: u64,
     /// The poll at which the user writes again, once the answer has arrived.
@@ -72,6 +111,10 @@ struct ChaosRun {
     telegram: FakeTelegram,
     discord: FakeDiscord,
     slack: FakeSlack,
+    whatsapp: FakeWhatsAppCloud,
+    mattermost: FakeMattermost,
+    dingtalk: FakeDingTalk,
+    twilio: FakeTwilio,
     model: Option<ModelServer>,
     model_port: u16,
     /// The number of users, and of messages of each.
@@ -106,6 +149,17 @@ impl ChaosRun {
         let telegram = FakeTelegram::start(TELEGRAM_TOKEN).unwrap();
         let discord = FakeDiscord::start().unwrap();
         let slack = FakeSlack::start().unwrap();
+        let twilio = FakeTwilio::start().unwrap();
+        let (whatsapp, mattermost, dingtalk) = (
+            FakeWhatsAppCloud::start().unwrap(),
+            FakeMattermost::start().unwrap(),
+            FakeDingTalk::start().unwrap(),
+        );
+        let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        whatsapp.set_webhook(&format!("http://127.0.0.1:{port}/whatsapp/webhook"));
+        whatsapp.retry_webhooks();
+        let public = "https://hermes.example.org/webhooks/twilio";
+        twilio.set_webhook(&format!("http://127.0.0.1:{port}/webhooks/twilio"), public);
         let model = model(0, people, messages);
         let model_port = model.address().port();
         let config = json!({
@@ -114,8 +168,28 @@ impl ChaosRun {
                 "telegram": {"extra": {"base_url": telegram.base_url()}},
                 "discord": {"extra": {"base_url": discord.base_url()}},
                 "slack": {"extra": {"base_url": slack.base_url()}},
+                "whatsapp_cloud": {"extra": {"base_url": whatsapp.base_url()}},
+                "dingtalk": {"extra": {"base_url": dingtalk.base_url()}},
+                "sms": {"extra": {"base_url": twilio.base_url()}},
             },
         });
+        let more = format!(
+            "WEBHOOK_PORT={port}\nWHATSAPP_CLOUD_PHONE_NUMBER_ID={}\nWHATSAPP_CLOUD_ACCESS_TOKEN={}\n\
+             WHATSAPP_CLOUD_APP_SECRET={}\nWHATSAPP_CLOUD_HOME_CHANNEL=1\nMATTERMOST_URL={}\nMATTERMOST_TOKEN={}\n\
+             MATTERMOST_HOME_CHANNEL=c\nMATTERMOST_REACTIONS=false\nDINGTALK_CLIENT_ID={}\nDINGTALK_CLIENT_SECRET={}\n\
+             DINGTALK_HOME_CHANNEL=c\nTWILIO_ACCOUNT_SID={}\nTWILIO_AUTH_TOKEN={}\nTWILIO_PHONE_NUMBER={}\n\
+             SMS_WEBHOOK_URL={public}\nSMS_HOME_CHANNEL=+1\n",
+            whatsapp_cloud::PHONE_NUMBER_ID,
+            whatsapp_cloud::ACCESS_TOKEN,
+            whatsapp_cloud::APP_SECRET,
+            mattermost.base_url(),
+            mattermost::TOKEN,
+            dingtalk::CLIENT_ID,
+            dingtalk::CLIENT_SECRET,
+            sms::ACCOUNT,
+            sms::AUTH_TOKEN,
+            sms::NUMBER,
+        );
         let env = format!(
             "GATEWAY_ALLOW_ALL_USERS=1\nTELEGRAM_BOT_TOKEN={TELEGRAM_TOKEN}\nDISCORD_BOT_TOKEN={}\nSLACK_BOT_TOKEN={}\n\
              SLACK_APP_TOKEN={}\nTELEGRAM_HOME_CHANNEL=1\nDISCORD_HOME_CHANNEL=1\nSLACK_HOME_CHANNEL=C\n\
@@ -123,7 +197,7 @@ impl ChaosRun {
             discord::TOKEN,
             slack::BOT_TOKEN,
             slack::APP_TOKEN
-        );
+        ) + &more;
         let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
         std::fs::create_dir_all(home.join("user")).unwrap();
         let (gateway, away, blows) = (None, BTreeMap::new(), BTreeMap::new());
@@ -132,6 +206,10 @@ impl ChaosRun {
             telegram,
             discord,
             slack,
+            whatsapp,
+            mattermost,
+            dingtalk,
+            twilio,
             model,
             model_port,
             size: (people, messages),
@@ -144,7 +222,7 @@ impl ChaosRun {
     }
 
     fn talk(&self, number: usize) -> UserSession {
-        let at = [Where::Telegram, Where::Discord, Where::Slack][number % 3];
+        let at = Where::ALL[number % Where::ALL.len()];
         let ids = (at == Where::Discord).then(|| {
             let person = self.discord.person(&format!("person{number}"), None);
             (person, self.discord.dm(person))
@@ -153,16 +231,15 @@ impl ChaosRun {
             self.slack.person(&format!("U{number}"), "Somebody");
             self.slack.direct(&format!("D{number}"));
         }
-        UserSession { at, number, ids, said: 0, since: 0, next: 0, before: 0, reports: 0, reported: 0 }
+        let names = (at == Where::Mattermost).then(|| {
+            let person = self.mattermost.person(&format!("person{number}"));
+            (person, self.mattermost.channel(&format!("dm{number}"), "D"))
+        });
+        UserSession { at, number, ids, names, said: 0, since: 0, next: 0, before: 0, reports: 0, reported: 0 }
     }
 
     fn is_away(&self, at: Where) -> bool {
-        let name = match at {
-            Where::Telegram => "telegram",
-            Where::Discord => "discord",
-            Where::Slack => "slack",
-        };
-        self.away.contains_key(name)
+        self.away.contains_key(at.name())
     }
 
     /// Returns the texts of the bot's messages to a user.
@@ -181,6 +258,19 @@ impl ChaosRun {
                 .into_iter()
                 .map(|message| message.text)
                 .collect(),
+            Where::WhatsAppCloud => {
+                self.whatsapp.sent(&phone(talk)).iter().map(FakeWhatsAppMessage::text).collect()
+            }
+            Where::Mattermost => {
+                let (_, channel) = talk.names.as_ref().unwrap();
+                self.mattermost.said(channel).into_iter().map(|post| post.message).collect()
+            }
+            Where::Sms => {
+                self.twilio.sent(&format!("+{}", phone(talk))).into_iter().map(|sms| sms.body).collect()
+            }
+            Where::DingTalk => {
+                self.dingtalk.sent(&conversation(talk)).into_iter().map(|message| message.text).collect()
+            }
         }
     }
 
@@ -199,6 +289,19 @@ impl ChaosRun {
             }
             Where::Slack => {
                 self.slack.says(&format!("U{}", talk.number), &format!("D{}", talk.number), &text);
+            }
+            Where::WhatsAppCloud => {
+                self.whatsapp.says(&phone(talk), &text);
+            }
+            Where::Mattermost => {
+                let (person, channel) = talk.names.as_ref().unwrap();
+                self.mattermost.says(person, channel, &text);
+            }
+            Where::Sms => {
+                self.twilio.says(&format!("+{}", phone(talk)), &text);
+            }
+            Where::DingTalk => {
+                self.dingtalk.says(&format!("staff{}", talk.number), &conversation(talk), None, &text);
             }
         }
     }
@@ -238,7 +341,11 @@ impl ChaosRun {
                         if self.dice.roll(2) == 0 { SessionRetention::Kept } else { SessionRetention::Lost };
                     self.discord.start_again(sessions).unwrap();
                 }
-                _ => self.slack.start_again().unwrap(),
+                "slack" => self.slack.start_again().unwrap(),
+                "whatsapp_cloud" => self.whatsapp.start_again().unwrap(),
+                "mattermost" => self.mattermost.start_again().unwrap(),
+                "dingtalk" => self.dingtalk.start_again().unwrap(),
+                _ => self.twilio.start_again().unwrap(),
             }
         }
     }
@@ -251,15 +358,29 @@ impl ChaosRun {
             "model" => self.model = None,
             "telegram" => self.telegram.kill(),
             "discord" => self.discord.stop(),
-            _ => self.slack.stop(),
+            "slack" => self.slack.stop(),
+            "whatsapp_cloud" => self.whatsapp.stop(),
+            "mattermost" => self.mattermost.stop(),
+            "dingtalk" => self.dingtalk.stop(),
+            _ => self.twilio.stop(),
         }
         let back = now + self.dice.between(AWAY);
         self.away.insert(name, back);
     }
 
+    /// Makes the next message to one of the newer platforms fail.
+    fn fail_call(&mut self, fault: PlatformFault) {
+        match self.dice.roll(4) {
+            3 => self.twilio.fault("POST", "/Messages.json", fault),
+            0 => self.whatsapp.fault("POST", "/messages", fault),
+            1 => self.mattermost.fault("POST", "/posts", fault),
+            _ => self.dingtalk.fault("POST", "/robot/sendBySession", fault),
+        }
+    }
+
     /// Causes one fault.
     fn strike(&mut self, now: u64) {
-        let name = match self.dice.roll(18) {
+        let name = match self.dice.roll(22) {
             0..=3 => {
                 self.gateway = None;
                 self.start_gateway();
@@ -284,27 +405,38 @@ impl ChaosRun {
             8 => {
                 self.discord.order(&discord::DiscordSocketAction::Drop);
                 self.slack.order(&slack::SlackSocketAction::Drop);
+                self.mattermost.drop_sockets();
+                self.dingtalk.drop_streams();
                 "sockets break"
             }
             9 => {
                 self.discord.order(&discord::DiscordSocketAction::Reconnect);
                 self.slack.order(&slack::SlackSocketAction::Disconnect("refresh_requested".to_owned()));
+                self.dingtalk.system("disconnect");
                 "sockets are to be renewed"
             }
             10 | 11 => {
                 self.telegram.repeats_last();
                 self.discord.repeat_last();
                 self.slack.repeat_last();
+                self.whatsapp.repeat_last();
+                self.mattermost.repeat_last();
+                self.dingtalk.repeat_last();
+                self.twilio.repeat_last();
                 "messages come twice"
             }
             12 => {
                 self.telegram.reverses_pending();
                 self.discord.swap_next();
                 self.slack.swap_next();
+                self.whatsapp.swap_next();
+                self.mattermost.swap_next();
+                self.dingtalk.swap_next();
                 "messages come in the wrong order"
             }
             13 | 14 => {
-                match self.dice.roll(3) {
+                match self.dice.roll(6) {
+                    3..=5 => self.fail_call(PlatformFault::Limit(1)),
                     0 => self.telegram.fails("sendMessage", telegram::TelegramFault::too_many(1)),
                     1 => {
                         let limit = discord::DiscordFault::Limit {
@@ -318,15 +450,33 @@ impl ChaosRun {
                 "too many calls"
             }
             15 | 16 => {
-                match self.dice.roll(3) {
+                match self.dice.roll(6) {
+                    3..=5 => self.fail_call(PlatformFault::DoAndCut),
                     0 => self.telegram.fails("sendMessage", telegram::TelegramFault::DropAfter),
                     1 => self.discord.fault("POST", "/messages", discord::DiscordFault::DoAndCut),
                     _ => self.slack.fault("chat.postMessage", slack::SlackFault::DoAndCut),
                 }
                 "the answer to a call is lost"
             }
+            17 => {
+                self.take_away("whatsapp_cloud", now);
+                "whatsapp_cloud goes away"
+            }
+            18 => {
+                self.take_away("mattermost", now);
+                "mattermost goes away"
+            }
+            20 => {
+                self.take_away("sms", now);
+                "sms goes away"
+            }
+            19 => {
+                self.take_away("dingtalk", now);
+                "dingtalk goes away"
+            }
             _ => {
-                match self.dice.roll(3) {
+                match self.dice.roll(6) {
+                    3..=5 => self.fail_call(PlatformFault::Garbage),
                     0 => self.telegram.fails("sendMessage", telegram::TelegramFault::Garbage),
                     1 => self.discord.fault("POST", "/messages", discord::DiscordFault::Garbage),
                     _ => self.slack.fault("chat.postMessage", slack::SlackFault::Status(502)),
@@ -340,6 +490,14 @@ impl ChaosRun {
 
 fn chat(talk: &UserSession) -> i64 {
     i64::try_from(talk.number).unwrap() + 1000
+}
+
+fn phone(talk: &UserSession) -> String {
+    format!("49{:08}", talk.number)
+}
+
+fn conversation(talk: &UserSession) -> String {
+    format!("cid-{}", talk.number)
 }
 
 fn token(number: usize, message: usize) -> String {
@@ -360,7 +518,7 @@ fn run(seed: u64, people: usize, messages: usize, blows: usize) -> Outcome {
     world.start_gateway();
     super::support::until("all platforms are connected", || {
         let text = std::fs::read_to_string(world.home.join("gateway_state.json")).unwrap_or_default();
-        text.matches("\"connected\"").count() == 3
+        text.matches("\"connected\"").count() == Where::ALL.len()
     });
     let mut talks: Vec<UserSession> = (0..people).map(|number| world.talk(number)).collect();
     let (mut now, mut next_blow) = (0, u64::MAX);
@@ -446,7 +604,7 @@ fn check(seed: u64, world: &ChaosRun, talks: &[UserSession]) -> Outcome {
                 .collect();
             if places.len() > 1 {
                 // Duplicates are allowed only where the platform cannot detect them, and then they are marked.
-                assert_eq!(talk.at, Where::Telegram, "seed {seed}: {token} is doubled: {heard:?}");
+                assert!(!talk.at.can_tell(), "seed {seed}: {token} is doubled: {heard:?}");
                 let marked = format!(
                     "SELECT COUNT(*) FROM hx_outbox WHERE reply LIKE '%{token}%' AND receipt LIKE '%at_least_once%'"
                 );
@@ -477,9 +635,9 @@ fn tell(seed: u64, outcome: &Outcome) {
 
 #[test]
 fn everything_breaks_and_nothing_is_lost() {
-    let outcome = run(7, 9, 4, 16);
+    let outcome = run(7, 14, 4, 20);
     tell(7, &outcome);
-    assert_eq!(outcome.messages, 36);
+    assert_eq!(outcome.messages, 56);
 }
 
 /// Runs by hand: `CHAOS_SEEDS=1..4 cargo nextest run -p hermes chaos --run-ignored all --no-capture`.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::support::{program, until, until_found};
 
 /// A platform with one user and their direct chat with the bot.
-trait PlatformDriver {
+pub(crate) trait PlatformDriver {
     fn platform(&self) -> &'static str;
     /// Returns `platforms.<platform>.extra`.
     fn extra(&self) -> Value;
@@ -29,6 +29,16 @@ trait PlatformDriver {
     fn files(&self) -> Vec<(String, Vec<u8>)>;
     /// Returns the length limit of a message.
     fn limit(&self) -> usize;
+
+    /// Tells whether the platform shows which tools run.
+    fn shows_tools(&self) -> bool {
+        true
+    }
+
+    /// Tells whether the platform has files.
+    fn has_files(&self) -> bool {
+        true
+    }
 
     fn until_said(&self, part: &str) -> String {
         let short = |text: String| text.chars().take(200).collect::<String>();
@@ -188,8 +198,8 @@ fn fetch(url: &str) -> Vec<u8> {
 }
 
 /// The program with its own home, connected to an emulated platform.
-struct GatewayUnderTest {
-    home: TempHome,
+pub(crate) struct GatewayUnderTest {
+    pub(crate) home: TempHome,
     server: ModelServer,
 }
 
@@ -301,7 +311,7 @@ fn script(limit: usize) -> ModelScript {
 }
 
 /// Covers an unknown user, pairing, tools, long answers, files, interrupt, approval, reset and restart.
-fn live(stage: &dyn PlatformDriver) {
+pub(crate) fn live(stage: &dyn PlatformDriver) {
     let house = GatewayUnderTest::new(stage);
     let gateway = house.start(stage.platform());
 
@@ -317,7 +327,9 @@ fn live(stage: &dyn PlatformDriver) {
 
     stage.says("please use a tool");
     stage.until_said("the tool is done");
-    stage.until_said("terminal");
+    if stage.shows_tools() {
+        stage.until_said("terminal");
+    }
 
     stage.says("give me a long answer");
     stage.until_said("the end");
@@ -328,13 +340,19 @@ fn live(stage: &dyn PlatformDriver) {
         assert!(whole.contains(&format!("line {line} of")), "line {line} is lost");
     }
 
-    stage.sends("what does it say?", "note.txt", "text/plain", b"the word is plum");
-    stage.until_said("I read about the plum");
+    if stage.has_files() {
+        stage.sends("what does it say?", "note.txt", "text/plain", b"the word is plum");
+        stage.until_said("I read about the plum");
+    }
     stage.says("send the report");
     stage.until_said("Here it is.");
-    until("the file is there", || {
-        stage.files().iter().any(|(name, bytes)| name == "report.csv" && bytes == b"a,b\n1,2\n")
-    });
+    if stage.has_files() {
+        until("the file is there", || {
+            stage.files().iter().any(|(name, bytes)| name == "report.csv" && bytes == b"a,b\n1,2\n")
+        });
+    } else {
+        stage.until_said("report.csv");
+    }
     stage.until_said("File: ~/.config/op/vault.csv");
     assert!(!stage.files().iter().any(|(name, _)| name == "vault.csv"), "a secret was sent");
 

@@ -405,6 +405,53 @@ fn a_signal_gives_the_terminal_back() {
 }
 
 #[test]
+fn a_kill_gives_the_terminal_back() {
+    let mut terminal = EmulatedTerminal::open(STREAM, &json!({}));
+    terminal.until_ready();
+    terminal.say("begin");
+    terminal.server.wait_until_at_blocking("middle", 1);
+    assert!(terminal.parser.screen().bracketed_paste());
+    kill_process(Pid::from_child(&terminal.child), Signal::KILL).unwrap();
+    terminal.end();
+    for _ in 0..MOST_LOOKS {
+        terminal.look();
+        if !terminal.parser.screen().bracketed_paste() {
+            break;
+        }
+        std::thread::sleep(LOOK);
+    }
+    terminal.assert_restored();
+}
+
+const GOAL: &str = r"
+replies:
+  - {when: {user_contains: End of the last answer}, text: 'CONTINUE: one room is missing'}
+  - {when: {user_contains: End of the last answer}, text: 'DONE: every room is counted'}
+  - {when: {user_contains: one room is missing}, text: 'the fourth room'}
+  - {when: {user_contains: count the rooms}, text: 'three rooms'}
+default: {reply: {text: a title}}
+";
+
+#[test]
+fn a_goal_is_worked_on_turn_after_turn() {
+    let mut terminal = EmulatedTerminal::open(GOAL, &json!({}));
+    terminal.until_ready();
+    terminal.say("/goal");
+    terminal.until_shown("This conversation has no goal.");
+    terminal.until_ready();
+    terminal.say("/goal count the rooms");
+    terminal.until_shown("Turn 1 of 20 for the goal");
+    terminal.until_shown("three rooms");
+    terminal.until_shown("Turn 2 of 20 for the goal");
+    terminal.until_shown("the fourth room");
+    terminal.until_shown("Goal reached: every room is counted");
+    terminal.until_ready();
+    terminal.say("/quit");
+    terminal.end();
+    terminal.assert_restored();
+}
+
+#[test]
 fn commands_of_the_screen_change_it() {
     let mut terminal = EmulatedTerminal::open(TALK, &json!({}));
     terminal.until_ready();

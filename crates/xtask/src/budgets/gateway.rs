@@ -20,6 +20,8 @@ const SOAK_TURNS: usize = 20_000;
 const CHAT_PEOPLE: i64 = 50;
 const CHAT_ROUNDS: usize = 40;
 const AFTER_SOAK: Duration = Duration::from_secs(30);
+/// After this a gateway has given back what only its start needed.
+const AFTER_START: Duration = Duration::from_secs(3);
 const BOT_TOKEN: &str = "1000:a-token-for-measuring";
 const RESIDENT: &str = "VmRSS:";
 const PEAK: &str = "VmHWM:";
@@ -94,6 +96,7 @@ impl Bench {
 
 pub(crate) fn measure(binary: &Path) -> Result<Vec<Measurement>> {
     let bench = Bench::start(binary, "", "")?;
+    std::thread::sleep(AFTER_START);
     let idle = bench.memory(RESIDENT)?;
     let first = bench.load(1, 1)?;
     let busy = bench.load(128, WARM_UP)?;
@@ -118,6 +121,7 @@ pub(crate) fn soak(binary: &Path) -> Result<Vec<Measurement>> {
     let env = format!("TELEGRAM_BOT_TOKEN={BOT_TOKEN}\nTELEGRAM_ALLOW_ALL_USERS=true\n");
     let bench = Bench::start(binary, &config, &env)?;
     telegram.until_called_blocking("getUpdates", 2);
+    std::thread::sleep(AFTER_START);
     let (idle, descriptors) = (bench.memory(RESIDENT)?, bench.descriptors()?);
     bench.load(128, SOAK_TURNS)?;
     let people: Vec<_> =

@@ -4,13 +4,29 @@ use std::path::PathBuf;
 
 use crossterm::event::{KeyCode, KeyModifiers};
 use hermes_tui::{
-    PickerItem, PickerSpec, ScreenInput, StatusFields, TimeLabels, ToolFeedMode, TranscriptOptions,
+    Banner, BannerSection, BannerSize, PickerItem, PickerSpec, ScreenInput, StatusFields, TimeLabels,
+    ToolFeedMode, TranscriptOptions,
 };
 use hermes_types::{Delta, OutcomeStatus, SessionId, TurnEvent, TurnNoticeKind, UserQuestion};
 
 use super::{ANSWER, Scene, Stage, started, transcript};
 
-pub(super) const SCENES: [Scene; 25] = [
+pub(super) const SCENES: [Scene; 28] = [
+    ("banner", |stage| {
+        stage.take(ScreenInput::Banner(Box::new(banner(BannerSize::Full))));
+    }),
+    ("banner-small", |stage| {
+        stage.take(ScreenInput::Banner(Box::new(banner(BannerSize::Small))));
+    }),
+    ("goal", |stage| {
+        stage.begin("make the tests pass");
+        stage.turn(TurnEvent::Delta(Delta::Text("Two tests fail; I changed the parser.\n\n".to_owned())));
+        stage.take(ScreenInput::TurnFinished(None));
+        stage.take(ScreenInput::Print("🎯 Turn 2 of 20 for the goal".to_owned()));
+        stage.turn(TurnEvent::Delta(Delta::Text("The last test passes now.\n\n".to_owned())));
+        stage.take(ScreenInput::TurnFinished(None));
+        stage.take(ScreenInput::Print("🎯 Goal reached: all tests pass".to_owned()));
+    }),
     ("picture", |stage| {
         stage.greet();
         stage.take(ScreenInput::Attach(PathBuf::from("/home/me/shot.png")));
@@ -224,5 +240,39 @@ impl Stage {
         self.turn(TurnEvent::Delta(Delta::Text(ANSWER.to_owned())));
         self.turn(TurnEvent::TurnEnded { session: SessionId::new("s") });
         self.take(ScreenInput::TurnFinished(Some(ANSWER.to_owned())));
+    }
+}
+
+fn banner(size: BannerSize) -> Banner {
+    let row = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+    Banner {
+        title: "Hermes Agent v1.2.3".to_owned(),
+        facts: vec![
+            "a-model · 200K context".to_owned(),
+            "/home/me/projects/garden".to_owned(),
+            "Session: 20260102_030405_abcdef".to_owned(),
+        ],
+        sections: vec![
+            BannerSection {
+                title: "Available tools".to_owned(),
+                rows: vec![
+                    row("browser", "browser_navigate, browser_snapshot, browser_click +8 more"),
+                    row("file", "patch, read_file, search_files, write_file"),
+                    row("memory", "memory"),
+                    row("terminal", "process, terminal"),
+                    row("web", "web_extract, web_search"),
+                ],
+            },
+            BannerSection { title: "MCP servers".to_owned(), rows: vec![row("time", ""), row("git", "")] },
+            BannerSection {
+                title: "Available skills".to_owned(),
+                rows: (1..=9).map(|at| row(&format!("category-{at}"), "one, two, three")).collect(),
+            },
+        ],
+        summary: "17 tools · 59 skills · 2 MCP servers · /help for commands".to_owned(),
+        short: "● a-model · 17 tools · provider: openrouter · /help for commands".to_owned(),
+        logo: String::new(),
+        hero: String::new(),
+        size,
     }
 }

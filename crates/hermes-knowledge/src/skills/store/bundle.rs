@@ -20,6 +20,17 @@ pub enum BundleSource {
     Folder(PathBuf),
 }
 
+impl BundleSource {
+    /// Reads all files. A folder that does not exist has none.
+    pub fn files(&self) -> io::Result<Vec<TreeFile>> {
+        match self {
+            Self::Packed { bytes, .. } => unpack(bytes),
+            Self::Folder(folder) if !folder.is_dir() => Ok(Vec::new()),
+            Self::Folder(folder) => tree::read(folder),
+        }
+    }
+}
+
 /// A bundled skill: its files, with paths below its folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BundledSkill {
@@ -45,11 +56,7 @@ pub(crate) struct SkillBundle {
 
 impl SkillBundle {
     pub(crate) fn load(source: &BundleSource) -> io::Result<Self> {
-        let files = match source {
-            BundleSource::Packed { bytes, .. } => unpack(bytes)?,
-            BundleSource::Folder(folder) => tree::read(folder)?,
-        };
-        Ok(Self::from_files(files))
+        Ok(Self::from_files(source.files()?))
     }
 
     fn from_files(files: Vec<TreeFile>) -> Self {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use hermes_agent::{Agent, Conversation, Naming, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork};
+use hermes_exec::release_program_pages;
 use hermes_plugins::PluginMessage;
 use hermes_store::EndReason;
 use hermes_task::TaskGroup;
@@ -16,8 +17,10 @@ use hermes_types::{Cancel, Frontend as _, UserAnswer, UserQuestion};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::background::{BackgroundPrompts, BackgroundReport};
+use super::banner;
 use super::drive::{DrivenTurn, TypedLinePolicy, drive};
 use super::frontend::{ChatFrontend, ChatView, RunningWork};
+use super::goal::{self, DueGoalWork};
 use super::images::{ChatImages, add_images};
 use super::input::{ChatEvent, ChatInput};
 use super::message::TypedMessage;
@@ -27,7 +30,7 @@ use super::signals::{ChatSignal, ChatSignals};
 use super::slash::{self, CommandEffect};
 use super::terminal::{DisplayMode, QuestionTimeouts, TerminalFrontend, display_settings};
 use super::{screen, skins, summary};
-use crate::cli::{self, ChatArguments};
+use crate::cli::ChatArguments;
 use crate::context::ProgramContext;
 use crate::output::Console;
 use crate::wiring::{AgentRuntime, working_folder};
@@ -66,6 +69,7 @@ pub(crate) struct ChatLoop<'a> {
     spent_micro_usd: Option<u64>,
     /// The setting that says whether dangerous commands run without approval.
     pub(crate) yolo: Yolo,
+    pub(super) due_goal_work: DueGoalWork,
 }
 
 pub(crate) async fn run(
@@ -125,6 +129,7 @@ pub(crate) async fn run(
         last_request: None,
         spent_micro_usd: None,
         yolo: if arguments.yolo { Yolo::On } else { Yolo::Off },
+        due_goal_work: DueGoalWork::Nothing,
     };
     let done = match chat.greet(recap && !arguments.quiet).await {
         Ok(()) => chat.run_loop().await,
@@ -158,16 +163,15 @@ impl ChatLoop<'_> {
     async fn greet(&mut self, recap: bool) -> Result<()> {
         let agent = &self.runtime.agent;
         let skin = skins::load(&self.terminal.display().skin, &self.context.home);
-        let version = cli::version();
-        let named = match skin.agent_name.as_str() {
-            "" => version,
-            name => version.replacen("Hermes Agent", name, 1),
-        };
-        self.output.line(&format!(
-            "{named} · {} · {} tools · /help for commands",
-            agent.models().name,
-            agent.tools().len()
-        ));
+        match self.terminal.screen() {
+            Some(screen) => screen.print_banner(banner::describe(self, &skin)),
+            None => self.output.line(&format!(
+                "{} · {} · {} tools · /help for commands",
+                banner::title(&skin),
+                agent.models().name,
+                agent.tools().len()
+            )),
+        }
         if !skin.welcome.is_empty() {
             self.output.line(&skin.welcome);
         }
@@ -261,6 +265,12 @@ impl ChatLoop<'_> {
     async fn run_loop(&mut self) -> Result<()> {
         loop {
             self.show_status();
+            if let Some(prompt) = goal::next_prompt(self).await? {
+                self.run_turn(TurnInput::text(prompt)).await?;
+                continue;
+            }
+            // A chat that waits for its user needs little of the program.
+            release_program_pages();
             let Some(message) = self.next_message().await else { return Ok(()) };
             if message.is_blank() {
                 continue;
@@ -412,6 +422,7 @@ impl ChatLoop<'_> {
             (Some(before), Some(now)) => Some(before + now),
             (before, now) => before.or(now),
         };
+        self.due_goal_work = DueGoalWork::after(&result);
         if let Some(error) = &result.error {
             self.output.notice(&format!("Error: {error}"));
         }

@@ -1,10 +1,12 @@
 //! `hermes chat`: a single question and its answer, or an interactive chat.
 
 mod background;
+mod banner;
 mod chat_loop;
 mod completion;
 mod drive;
 mod frontend;
+mod goal;
 mod images;
 mod input;
 mod line_buffer;

@@ -4,17 +4,18 @@ use std::fs;
 use std::io::{IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result};
 use hermes_config::settings::DisplaySettings;
 use hermes_config::{Config, Env};
+use hermes_exec::{TtySettings, keep_terminal_if_killed, restore_terminal_if_killed};
 use hermes_gateway::slash::{self, CommandSurface};
 use hermes_task::SystemClock;
 use hermes_tui::{
     AnswerLimits, Background, ColorDepth, CommandItem, ExternalEditor, FoldLimits, InputHistory, Operations,
-    PickerSpec, Screen, ScreenHandle, ScreenOptions, Skin, StatusFields, Theme, ThemeMode, TimeLabels,
-    format_history_entry, parse_history,
+    PickerSpec, Screen, ScreenHandle, ScreenOptions, Skin, StatusFields, TerminalBackup, Theme, ThemeMode,
+    TimeLabels, format_history_entry, parse_history,
 };
 use hermes_types::{BoxFuture, Cancel, Clock};
 
@@ -82,6 +83,7 @@ pub(super) fn open(
         completion: Some(Arc::new(FileCompletion::new(folder, context.env.clone(), clock))),
         editor: Some(Arc::new(TerminalEditor(context.env.clone()))),
         images: Some(images.clone()),
+        backup: Some(Arc::new(WatchdogBackup::default())),
         times: time_labels(display),
         fold: FoldLimits {
             line_breaks: runtime.config.count("paste_collapse_threshold"),
@@ -90,6 +92,35 @@ pub(super) fn open(
         cancel: Cancel::new(),
     })
     .context("cannot open the screen; `hermes chat --cli` works without it")
+}
+
+/// Has the watchdog process restore the terminal when this process is killed.
+#[derive(Default)]
+struct WatchdogBackup {
+    /// The settings before the screen changed them.
+    before: Mutex<Option<TtySettings>>,
+}
+
+impl WatchdogBackup {
+    fn before(&self) -> MutexGuard<'_, Option<TtySettings>> {
+        self.before.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TerminalBackup for WatchdogBackup {
+    fn before_take_over(&self) {
+        *self.before() = TtySettings::read();
+    }
+
+    fn taken_over(&self, sequence: &str) {
+        if let (Some(before), Some(during)) = (&*self.before(), TtySettings::read()) {
+            restore_terminal_if_killed(before, &during, sequence);
+        }
+    }
+
+    fn given_back(&self) {
+        keep_terminal_if_killed();
+    }
 }
 
 /// Lets the user pick one of the entries, on a screen that is closed afterwards.
@@ -112,6 +143,7 @@ pub(super) async fn pick(spec: PickerSpec, context: &ProgramContext) -> Result<O
         completion: None,
         editor: None,
         images: None,
+        backup: Some(Arc::new(WatchdogBackup::default())),
         times: None,
         fold: FoldLimits::default(),
         cancel: Cancel::new(),

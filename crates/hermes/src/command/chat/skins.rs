@@ -75,6 +75,8 @@ fn parse(value: &YamlValue) -> Option<Skin> {
         ("branding.response_label", &mut skin.response_label),
         ("branding.prompt_symbol", &mut skin.prompt_symbol),
         ("tool_prefix", &mut skin.tool_prefix),
+        ("banner_logo", &mut skin.banner_logo),
+        ("banner_hero", &mut skin.banner_hero),
     ] {
         if let Some(own) = text(dotted) {
             *word = own;

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::chat_loop::ChatLoop;
 use super::opening::{self, OpenedConversation};
-use super::{quick_commands, terminal_commands};
+use super::{goal, quick_commands, terminal_commands};
 use crate::command;
 use crate::command::slash::{CommandInput, CommandReply, SessionChange, YoloScope};
 use crate::context::local_time;
@@ -122,6 +122,14 @@ async fn run_conversation_command(
         ConversationCommand::Learn => {
             let prompt = invoke(chat, "learn", rest);
             return Ok(prompt.map_or(CommandEffect::Continue, CommandEffect::Invoke));
+        }
+        ConversationCommand::Goal => {
+            goal::run_goal_command(chat, rest).await?;
+            return Ok(CommandEffect::Continue);
+        }
+        ConversationCommand::Subgoal => {
+            goal::run_subgoal_command(chat, rest).await?;
+            return Ok(CommandEffect::Continue);
         }
         ConversationCommand::Resume => {
             resume(chat, rest).await?;

@@ -3,6 +3,7 @@
 mod all;
 mod attachments;
 mod run;
+mod servers;
 pub(crate) mod service;
 mod services;
 pub(crate) mod setup;

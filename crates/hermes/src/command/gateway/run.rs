@@ -7,17 +7,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hermes_agent::{DeferredSessionLogs, SessionLogMode};
+use hermes_channels::WebhookMounts;
 use hermes_config::settings::SecuritySettings;
 use hermes_config::{Config, Env, user_home};
-use hermes_exec::release_memory;
+use hermes_exec::{release_memory, release_program_pages};
 use hermes_gateway::process::{self, HomeClaim, SendingLock, StateFile};
 use hermes_gateway::{
     ChannelHealth, ChatMessageSender, EventObserver as _, Gateway, GatewayPorts, LiveSettings,
 };
-use hermes_serve::{
-    App, AppState, ServerHandle, ServerParts, ServerSettings, StartError, WebhookChannel, WebhookParts,
-    WebhookSettings, start_webhooks,
-};
+use hermes_serve::{App, ServerHandle};
 use hermes_store::Store;
 use hermes_task::{SystemClock, TaskGroup};
 use hermes_tools::ProcessNotice;
@@ -27,6 +25,7 @@ use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use super::servers::{ServerStarter, WebhookPurpose, WebhookServer};
 use super::services::ProgramServices;
 use super::update;
 use crate::cli::{self, GatewayRunArguments};
@@ -162,7 +161,7 @@ struct GatewayRuntime {
     clock: Arc<dyn Clock>,
     live: LiveSettings,
     api: Option<(App, ServerHandle)>,
-    webhooks: Option<ServerHandle>,
+    webhooks: Option<WebhookServer>,
     /// The platforms and the locks that keep other gateways off them.
     channels: ChannelLocks,
     /// The lock that keeps commands from sending at the same time.
@@ -289,11 +288,13 @@ async fn start(
     drop(beside.spawn("notices of processes", forward_notices(sender.clone(), notices)));
     let sending = acquire_sending_lock(&live, &*clock).await?;
     gateway.recover().await?;
-    let servers = ServerStarter { gateway: &gateway, sender: &sender, state: &state, cancel: &cancel };
+    let mounts = WebhookMounts::default();
+    let servers =
+        ServerStarter { gateway: &gateway, sender: &sender, mounts: &mounts, state: &state, cancel: &cancel };
     let webhooks = servers.start_webhooks(&ports).await;
     runtime.mcp.follow(from);
     runtime.mcp.wait_until_settled(mcp::discovery_timeout(from)).await;
-    let channels = channels::open(gateway.channels(), &live, &clock, &state);
+    let channels = channels::open(gateway.channels(), &live, &clock, &mounts, &state);
     gateway.resume_work().await?;
     // Last, so that a successful health check means that everything has started.
     let api = servers.start_api(&ports).await;
@@ -346,83 +347,6 @@ async fn forward_notices(sender: ChatMessageSender, mut notices: UnboundedReceiv
     }
 }
 
-/// Starts the servers beside the platforms. Like a failed platform, a server that cannot start does not affect the
-/// others.
-struct ServerStarter<'a> {
-    gateway: &'a Gateway,
-    sender: &'a ChatMessageSender,
-    state: &'a StateFile,
-    cancel: &'a Cancel,
-}
-
-impl ServerStarter<'_> {
-    /// Starts the webhook server, if it is enabled.
-    async fn start_webhooks(&self, ports: &GatewayPorts) -> Option<ServerHandle> {
-        let (live, clock) = (self.sender.settings(), self.sender.clock());
-        let current = live.current();
-        let settings = WebhookSettings::resolve(&current.config, &current.env)?;
-        let now = clock.now();
-        let parts = WebhookParts {
-            intake: Arc::new(self.gateway.intake().clone()),
-            clock: clock.clone(),
-            skills: ports.skills.clone(),
-            programs: ports.programs.clone(),
-            outbox: self.sender.outbox().clone(),
-            home: live.home().clone(),
-        };
-        match start_webhooks(parts, settings, self.cancel).await {
-            Ok(listening) => {
-                let outbox = self.sender.outbox().clone();
-                let answers = WebhookChannel::new(outbox, live.clone(), ports.programs.clone());
-                self.sender.delivery().connect(Arc::new(answers));
-                self.state.platform("webhook", "connected", None, now);
-                Some(listening)
-            }
-            Err(error) => {
-                self.mark_failed("webhook", "webhook_start_failed", &error);
-                None
-            }
-        }
-    }
-
-    /// Starts the API server, if it is enabled.
-    async fn start_api(&self, ports: &GatewayPorts) -> Option<(App, ServerHandle)> {
-        let (live, clock) = (self.sender.settings(), self.sender.clock());
-        let current = live.current();
-        let settings = ServerSettings::resolve(&current.config, &current.env)?;
-        let parts = ServerParts {
-            store: self.sender.store().clone(),
-            clock: clock.clone(),
-            live: live.clone(),
-            agents: ports.agents.clone(),
-            gateway: self.gateway.status().clone(),
-        };
-        let started = match AppState::new(parts, settings, &cli::version(), self.cancel) {
-            Ok(app) => hermes_serve::start(app.clone(), self.cancel).await.map(|listening| (app, listening)),
-            Err(error) => Err(error),
-        };
-        match started {
-            Ok(started) => {
-                self.state.platform("api_server", "connected", None, clock.now());
-                Some(started)
-            }
-            Err(error) => {
-                let code = match &error {
-                    StartError::Address { .. } => "api_server_port_in_use",
-                    StartError::NoKey => "api_server_no_key",
-                    _ => "api_server_start_failed",
-                };
-                self.mark_failed("api_server", code, &error);
-                None
-            }
-        }
-    }
-
-    fn mark_failed(&self, platform: &str, code: &str, error: &StartError) {
-        self.gateway.channels().mark_failed(platform, code, error.to_string(), self.state);
-    }
-}
-
 /// Returns the initial folder of tools in chats: `MESSAGING_CWD`, else the user's home.
 fn working_folder(context: &ProgramContext) -> Result<PathBuf> {
     let given = context.env.get("MESSAGING_CWD").map(PathBuf::from).filter(|path| path.is_dir());
@@ -433,9 +357,17 @@ fn working_folder(context: &ProgramContext) -> Result<PathBuf> {
 }
 
 impl GatewayRuntime {
+    /// Returns what a start or a burst of work needed to the operating system.
+    fn release_memory(&self) {
+        self.store.release_memory();
+        release_memory();
+        release_program_pages();
+    }
+
     async fn wait_for_exit(&mut self, signals: &mut GatewaySignals) -> ExitMode {
         let clock = self.clock.clone();
         let mut released = clock.monotonic();
+        self.release_memory();
         // The exit mode and the deadline, once a stop was requested; running turns may end earlier.
         let mut leaving: Option<(ExitMode, Duration)> = None;
         loop {
@@ -444,8 +376,7 @@ impl GatewayRuntime {
             }
             if clock.monotonic().saturating_sub(released) > RELEASE_INTERVAL {
                 released = clock.monotonic();
-                self.store.release_memory();
-                release_memory();
+                self.release_memory();
             }
             let wait = if self.gateway.status().is_draining() { POLL_INTERVAL } else { EXPORT_INTERVAL };
             let wanted = tokio::select! {
@@ -467,6 +398,9 @@ impl GatewayRuntime {
                     update::report(self.live.home(), self.sender.outbox(), clock.now()).await;
                     let most = if self.active_turns() == 0 { LOGS_WHEN_IDLE } else { LOGS_AT_ONCE };
                     self.logs.write_pending(&self.live.home().sessions(), most, clock.now()).await;
+                    if self.active_turns() == 0 {
+                        release_program_pages();
+                    }
                     None
                 }
             };
@@ -521,8 +455,11 @@ impl GatewayRuntime {
         if let Some((_, listening)) = &self.api {
             lines.push(format!("  API server: http://{}/v1", listening.address));
         }
-        if let Some(listening) = &self.webhooks {
-            lines.push(format!("  Webhooks: http://{}/webhooks/", listening.address));
+        if let Some(WebhookServer { handle, purpose }) = &self.webhooks {
+            lines.push(match purpose {
+                WebhookPurpose::Events => format!("  Webhooks: http://{}/webhooks/", handle.address),
+                WebhookPurpose::Platforms => format!("  Requests of platforms: http://{}", handle.address),
+            });
         }
         let outlooks = self.gateway.channels().health();
         for (platform, outlook) in &outlooks {
@@ -531,7 +468,7 @@ impl GatewayRuntime {
                 ChannelHealth::Failed(reason) => format!("  {platform}: {reason}"),
             });
         }
-        if outlooks.is_empty() && self.api.is_none() && self.webhooks.is_none() {
+        if outlooks.is_empty() && self.api.is_none() && !self.takes_events() {
             lines.push(
                 "  No platform is set up: only scheduled jobs run. `hermes gateway setup` adds one."
                     .to_owned(),
@@ -541,11 +478,16 @@ impl GatewayRuntime {
         lines.join("\n")
     }
 
+    /// Tells whether webhooks of other services are taken.
+    fn takes_events(&self) -> bool {
+        self.webhooks.as_ref().is_some_and(|server| server.purpose == WebhookPurpose::Events)
+    }
+
     /// Tells whether every platform has failed and no server runs.
     fn is_unusable(&self) -> bool {
         let outlooks = self.gateway.channels().health();
         let given_up = outlooks.values().all(|outlook| matches!(outlook, ChannelHealth::Failed(_)));
-        !outlooks.is_empty() && given_up && self.api.is_none() && self.webhooks.is_none()
+        !outlooks.is_empty() && given_up && self.api.is_none() && !self.takes_events()
     }
 
     /// Lists the reasons why platforms failed, one line each.
@@ -577,9 +519,11 @@ impl GatewayRuntime {
             restart: _,
             cancel,
         } = self;
-        if let Some(webhooks) = webhooks {
-            webhooks.close(&*clock).await;
-            state.platform("webhook", "disconnected", None, clock.now());
+        if let Some(WebhookServer { handle, purpose }) = webhooks {
+            handle.close(&*clock).await;
+            if purpose == WebhookPurpose::Events {
+                state.platform("webhook", "disconnected", None, clock.now());
+            }
         }
         if let Some((app, listening)) = api {
             listening.stop(&app).await;

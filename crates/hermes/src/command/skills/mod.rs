@@ -21,7 +21,7 @@ use hermes_types::{Cancel, Clock, Secret};
 use crate::cli::SkillsCommand;
 use crate::context::ProgramContext;
 use crate::output::Console;
-use crate::wiring::{child_variables, net_config};
+use crate::wiring::{bundled_skills, child_variables, net_config};
 
 const CLIENT_LIMIT: Duration = Duration::from_secs(5);
 
@@ -103,7 +103,15 @@ impl<'a> SkillsRun<'a> {
                 Box::pin(async move { client_token(&programs).await })
             })),
         );
-        let hub = SkillHub::new(context.home.clone(), &context.env, http, clock, github, Cancel::new());
+        let hub = SkillHub::new(
+            context.home.clone(),
+            &context.env,
+            bundled_skills::optional_source(&context.env),
+            http,
+            clock,
+            github,
+            Cancel::new(),
+        );
         let (prompt, note_for_model) = (PromptUpdate::NextSession, RefCell::default());
         Ok(Self { hub, context, output, surface, prompt, note_for_model })
     }

@@ -6,6 +6,7 @@ use std::io::Read as _;
 use anyhow::{Context as _, Result, bail};
 use hermes_channels::{Options, Platform, PlatformVariable, VariableKind};
 use hermes_config::{Config, Env};
+use hermes_types::{PlatformTrait, platform_has};
 
 use super::{SetupDialog, SetupState};
 use crate::wiring::channels::options;
@@ -128,6 +129,9 @@ fn offer_home(
 
 /// Asks who may use the bot when no user is named: everybody, paired users, or nobody for now.
 fn ask_who_gets_in(dialog: &SetupDialog<'_>, platform: &Platform) -> Result<()> {
+    if platform_has(platform.name, PlatformTrait::ExternalEvents) {
+        return Ok(());
+    }
     let (config, env) = dialog.read();
     let now = options(platform, &config, &env);
     let upper = platform.name.to_uppercase();
@@ -150,6 +154,9 @@ fn ask_who_gets_in(dialog: &SetupDialog<'_>, platform: &Platform) -> Result<()> 
 }
 
 fn explain_access(dialog: &SetupDialog<'_>, platform: &Platform, now: &Options) {
+    if platform_has(platform.name, PlatformTrait::ExternalEvents) {
+        return dialog.output.line("  Its events are data for the agent; nobody needs to be allowed.");
+    }
     let upper = platform.name.to_uppercase();
     let (_, env) = dialog.read();
     let everywhere = env.bool("GATEWAY_ALLOW_ALL_USERS").unwrap_or(false);
