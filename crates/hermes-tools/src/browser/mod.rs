@@ -8,7 +8,7 @@ mod page_result;
 mod vision;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hermes_browser::{
     BrowserError, BrowserOptions, BrowserPool, BrowserSession, ClearMessages, KeyEffect, ScrollDirection,
@@ -62,6 +62,8 @@ pub struct BrowserAccess {
     pub screenshots: PathBuf,
     /// The longest snapshot, in characters.
     pub page_chars: usize,
+    /// Whether the configured browser can be used, once that was looked up for all tools.
+    pub found: OnceLock<bool>,
 }
 
 /// What a tool does.
@@ -124,7 +126,8 @@ impl BrowserTool {
     /// Tells whether the tool can be used: there is a browser, and a model for pictures where one is needed.
     pub fn is_usable(&self) -> bool {
         let access = &self.access;
-        access.pool.is_usable(&access.options)
+        (access.pool.chosen_address().is_some()
+            || *access.found.get_or_init(|| access.pool.is_usable(&access.options)))
             && (self.action != BrowserAction::Vision || access.reader.is_some())
     }
 
@@ -180,7 +183,7 @@ impl BrowserTool {
         let argument = |name: &str| text(&call.arguments, name).unwrap_or_default();
         match self.action {
             BrowserAction::Navigate => {
-                let page = session.navigate(&with_scheme(argument("url"))).await?;
+                let page = session.navigate(&address(argument("url"))).await?;
                 let title = page.title.to_lowercase();
                 result.set("url", page.url.as_str());
                 result.set_text("title", &page.title);
@@ -350,6 +353,18 @@ fn flag(arguments: &Map<String, Value>, name: &str) -> bool {
     arguments.get(name).and_then(Value::as_bool).unwrap_or(false)
 }
 
+/// Adds the scheme that people leave out: a server with a port or without a name rarely has a certificate.
+fn address(given: &str) -> String {
+    let host = given.trim().split(['/', '?', '#']).next().unwrap_or_default();
+    let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
+    let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_local = name == "localhost" || name.parse::<std::net::Ipv4Addr>().is_ok();
+    if !given.contains("://") && (is_port || is_local) {
+        return format!("http://{}", given.trim());
+    }
+    with_scheme(given)
+}
+
 /// Writes a reference as the snapshot's readers do.
 fn with_sign(reference: &str) -> String {
     format!("@{}", reference.trim().trim_start_matches('@'))
@@ -374,4 +389,26 @@ fn failure(error: &BrowserError) -> ToolOutcome {
     let status =
         if *error == BrowserError::Cancelled { OutcomeStatus::Cancelled } else { OutcomeStatus::Failed };
     ToolOutcome { content, status, provenance: Provenance::Web }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn an_address_without_a_scheme_is_what_people_mean() {
+        for (given, meant) in [
+            ("example.com/a", "https://example.com/a"),
+            ("http://example.com", "http://example.com"),
+            (" localhost ", "http://localhost"),
+            ("localhost:3000/x?a=b:c", "http://localhost:3000/x?a=b:c"),
+            ("192.168.0.7", "http://192.168.0.7"),
+            ("example.com:8080", "http://example.com:8080"),
+            ("file:///etc/passwd", "file:///etc/passwd"),
+            ("javascript:alert(1)", "javascript:alert(1)"),
+            ("no name", "no name"),
+        ] {
+            assert_eq!(address(given), meant, "{given}");
+        }
+    }
 }

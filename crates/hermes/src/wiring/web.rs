@@ -1,7 +1,7 @@
 //! What the tools for the web, pictures and recordings need: services and keys, the policy for addresses, and a client
 //! that is built on first use.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hermes_browser::{
     BrowserOptions, BrowserPlace, BrowserPool, BrowserbaseOptions, CloudService, DialogPolicy,
@@ -60,6 +60,7 @@ pub(crate) fn browser_access(
         cache: context.home.join("cache/web"),
         screenshots: context.home.screenshots_cache(),
         page_chars: WebSettings::resolve(config, &context.env).page_chars,
+        found: OnceLock::new(),
     }
 }
 

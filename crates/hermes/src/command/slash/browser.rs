@@ -53,7 +53,10 @@ async fn connect(pool: &BrowserPool, options: &BrowserOptions, address: &str) ->
                 shown_address(address)
             );
             if !was_usable {
-                text.push_str(" The browser tools are offered from the next conversation on: /new");
+                text.push_str(
+                    " The browser tools were not offered when this program started. To have them, set browser.cdp_url and \
+                     start it again.",
+                );
             }
             text
         }
