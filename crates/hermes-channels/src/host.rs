@@ -43,6 +43,36 @@ pub struct IncomingFile<'a> {
     pub bytes: &'a [u8],
 }
 
+/// A program that a channel needs beside it. Where it is and what it may access is the business of the one who starts it.
+#[derive(Debug, Clone)]
+pub struct HelperRequest<'a> {
+    /// The platform it belongs to.
+    pub name: &'a str,
+    pub arguments: Vec<String>,
+    /// Variables besides those that every program gets.
+    pub variables: Vec<(String, String)>,
+    /// The line written to its input, which may hold a secret.
+    pub first_line: &'a str,
+}
+
+/// The reason why a helper program does not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HelperError {
+    /// Something has to be installed first.
+    Missing(String),
+    /// Another attempt may succeed.
+    Failed(String),
+}
+
+/// A running helper program.
+pub trait RunningHelper: Send {
+    /// Returns the next line of its output, or `None` once it has ended. Dropping the future loses nothing.
+    fn next_line(&mut self) -> BoxFuture<'_, Option<String>>;
+
+    /// Ends it.
+    fn stop(self: Box<Self>) -> BoxFuture<'static, ()>;
+}
+
 /// The services the program provides to channels.
 pub trait ChannelHost: Send + Sync {
     /// Stores a file where the agent can read it.
@@ -56,6 +86,15 @@ pub trait ChannelHost: Send + Sync {
 
     /// Returns the current value of `platforms.<platform>.extra.<key>`.
     fn setting(&self, platform: &str, key: &str) -> Option<Value>;
+
+    /// Starts a program that runs beside a channel. It ends when the value is dropped, and with the gateway.
+    fn start_helper<'a>(
+        &'a self,
+        request: HelperRequest<'a>,
+    ) -> BoxFuture<'a, Result<Box<dyn RunningHelper>, HelperError>> {
+        let why = format!("there is no helper program for {}", request.name);
+        Box::pin(std::future::ready(Err(HelperError::Missing(why))))
+    }
 
     /// Writes that setting into config.yaml.
     fn save_setting(&self, platform: &str, key: &str, value: &Value) -> Result<(), String>;

@@ -27,9 +27,12 @@ mod sms;
 mod socket_text;
 mod telegram;
 mod webhook_mounts;
+mod whatsapp;
 mod whatsapp_cloud;
 
-pub use host::{ChannelContext, ChannelHost, IncomingFile, MenuCommand};
+pub use host::{
+    ChannelContext, ChannelHost, HelperError, HelperRequest, IncomingFile, MenuCommand, RunningHelper,
+};
 pub use options::Options;
 pub use platform::{OpenChannelFn, PLATFORMS, Platform, PlatformVariable, VariableKind, platform};
 pub use webhook_mounts::WebhookMounts;

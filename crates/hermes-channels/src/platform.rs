@@ -47,6 +47,8 @@ pub enum VariableKind {
     /// A required value that is never shown.
     RequiredSecret,
     Required,
+    /// A required value that must be true.
+    Switch,
     Optional,
 }
 
@@ -63,8 +65,11 @@ impl Platform {
 
     /// Tells whether all required variables are set.
     pub fn is_configured(&self, options: &Options) -> bool {
-        let mut required = self.variables.iter().filter(|variable| variable.kind != VariableKind::Optional);
-        required.all(|variable| options.text(variable.name).is_some())
+        self.variables.iter().all(|variable| match variable.kind {
+            VariableKind::Optional => true,
+            VariableKind::Switch => options.flag(variable.name, false),
+            VariableKind::Required | VariableKind::RequiredSecret => options.text(variable.name).is_some(),
+        })
     }
 }
 
@@ -73,6 +78,7 @@ pub const PLATFORMS: &[Platform] = &[
     crate::telegram::PLATFORM,
     crate::discord::PLATFORM,
     crate::slack::PLATFORM,
+    crate::whatsapp::PLATFORM,
     crate::whatsapp_cloud::PLATFORM,
     crate::signal::PLATFORM,
     crate::mattermost::PLATFORM,

@@ -38,6 +38,7 @@ pub mod telegram;
 mod watched_value;
 mod web_services;
 mod website;
+pub mod whatsapp;
 pub mod whatsapp_cloud;
 mod wire;
 

@@ -13,4 +13,5 @@ mod sms;
 mod support;
 mod table;
 mod telegram;
+mod whatsapp;
 mod whatsapp_cloud;

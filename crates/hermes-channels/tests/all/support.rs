@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use hermes_channels::{
-    ChannelContext, ChannelHost, IncomingFile, MenuCommand, Options, WebhookMounts, platform,
+    ChannelContext, ChannelHost, HelperError, HelperRequest, IncomingFile, MenuCommand, Options,
+    RunningHelper, WebhookMounts, platform,
 };
 use hermes_net::{Config, HttpClient, PrivateAddresses};
 use hermes_types::{
@@ -20,6 +21,7 @@ pub(crate) struct MemoryHost {
     private: PrivateAddresses,
     folder: TempDir,
     documents: Mutex<BTreeMap<String, Value>>,
+    helper: Mutex<Option<HelperScript>>,
     settings: Mutex<BTreeMap<String, Value>>,
 }
 
@@ -33,6 +35,7 @@ impl MemoryHost {
             private,
             folder: tempfile::tempdir().unwrap(),
             documents: Mutex::default(),
+            helper: Mutex::default(),
             settings: Mutex::default(),
         })
     }
@@ -50,6 +53,11 @@ impl MemoryHost {
 
     pub(crate) fn set_setting(&self, platform: &str, key: &str, value: Value) {
         self.settings.lock().unwrap().insert(format!("{platform}.{key}"), value);
+    }
+
+    /// Starts this in place of helper programs.
+    pub(crate) fn set_helper(&self, script: HelperScript) {
+        *self.helper.lock().unwrap() = Some(script);
     }
 
     pub(crate) fn file(&self, name: &str, bytes: &[u8]) -> String {
@@ -81,9 +89,74 @@ impl ChannelHost for MemoryHost {
         self.settings.lock().unwrap().get(&format!("{platform}.{key}")).cloned()
     }
 
+    fn start_helper<'a>(
+        &'a self,
+        request: HelperRequest<'a>,
+    ) -> BoxFuture<'a, Result<Box<dyn RunningHelper>, HelperError>> {
+        Box::pin(async move {
+            let script = self.helper.lock().unwrap().clone();
+            let script = script.ok_or(HelperError::Missing("Node is not installed".to_owned()))?;
+            script.0.lock().unwrap().first_lines.push(request.first_line.to_owned());
+            Ok(Box::new(script) as Box<dyn RunningHelper>)
+        })
+    }
+
     fn save_setting(&self, platform: &str, key: &str, value: &Value) -> Result<(), String> {
         self.set_setting(platform, key, value.clone());
         Ok(())
+    }
+}
+
+/// A helper program that says what the test wants, whoever started it.
+#[derive(Clone, Default)]
+pub(crate) struct HelperScript(Arc<Mutex<HelperState>>, Arc<Notify>);
+
+#[derive(Default)]
+struct HelperState {
+    /// The lines to come; `None` is the end of the program.
+    lines: VecDeque<Option<String>>,
+    first_lines: Vec<String>,
+    stops: usize,
+}
+
+impl HelperScript {
+    pub(crate) fn say(&self, line: &Value) {
+        self.0.lock().unwrap().lines.push_back(Some(line.to_string()));
+        self.1.notify_one();
+    }
+
+    /// Ends the program.
+    pub(crate) fn end(&self) {
+        self.0.lock().unwrap().lines.push_back(None);
+        self.1.notify_one();
+    }
+
+    /// Returns the line that was written to each program that was started.
+    pub(crate) fn first_lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().first_lines.clone()
+    }
+
+    pub(crate) fn stops(&self) -> usize {
+        self.0.lock().unwrap().stops
+    }
+}
+
+impl RunningHelper for HelperScript {
+    fn next_line(&mut self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async move {
+            loop {
+                let next = self.0.lock().unwrap().lines.pop_front();
+                if let Some(line) = next {
+                    return line;
+                }
+                self.1.notified().await;
+            }
+        })
+    }
+
+    fn stop(self: Box<Self>) -> BoxFuture<'static, ()> {
+        self.0.lock().unwrap().stops += 1;
+        Box::pin(std::future::ready(()))
     }
 }
 

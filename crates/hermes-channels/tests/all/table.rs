@@ -14,6 +14,7 @@ fn what_platforms_can_do_is_known_without_a_connection() {
         // 2000, less the space for fences around tables.
         ("discord", 1984, LengthUnit::Scalars),
         ("slack", 39_000, LengthUnit::Scalars),
+        ("whatsapp", 4096, LengthUnit::Scalars),
         ("whatsapp_cloud", 4096, LengthUnit::Scalars),
         ("signal", 8000, LengthUnit::Utf16),
         ("mattermost", 4000, LengthUnit::Scalars),
