@@ -29,7 +29,8 @@ async fn call(home: &FakeHomeAssistant, token: &str, name: &str, arguments: Valu
     let tool = tools.iter().find(|tool| tool.spec().name == name).unwrap();
     let cancel = Cancel::new();
     let deadline = Deadline::after(&*access.clock, Duration::from_mins(1));
-    let context = ToolContext { frontend: &UnattendedUser, cancel: &cancel, deadline, spawn: None };
+    let context =
+        ToolContext { frontend: &UnattendedUser, cancel: &cancel, deadline, spawn: None, turn_model: None };
     let call = ToolInvocation {
         id: "c".into(),
         name: name.to_owned(),
