@@ -107,9 +107,12 @@ impl GatewaySettings {
         of(format!("platforms.{platform}.extra.unauthorized_dm_behavior"))
             .or_else(|| of(format!("{platform}.unauthorized_dm_behavior")))
             .map_or_else(
-                || match platform_has(platform, PlatformTrait::IgnoresUnknownUsers) {
-                    true => UnknownSenderPolicy::Ignore,
-                    false => self.unknown_senders,
+                || {
+                    if platform_has(platform, PlatformTrait::IgnoresUnknownUsers) {
+                        UnknownSenderPolicy::Ignore
+                    } else {
+                        self.unknown_senders
+                    }
                 },
                 |text| parse_unknown_sender_policy(&text),
             )

@@ -111,7 +111,9 @@ impl ImapConnection {
                     }
                     self.state.update(|state| {
                         let stored = state.mails.iter_mut().find(|mail| Some(mail.number) == number);
-                        stored.into_iter().for_each(|mail| mail.is_read = true);
+                        if let Some(mail) = stored {
+                            mail.is_read = true;
+                        }
                     });
                     self.done(&tag, "OK").await?;
                 }

@@ -67,7 +67,7 @@ impl SmtpConnection {
                 }
                 "RCPT" => {
                     let to = path(&line)?;
-                    let known = to.ends_with(".test") || to.ends_with(".org");
+                    let known = to.rsplit('.').next().is_some_and(|end| matches!(end, "test" | "org"));
                     self.mail.to = to;
                     self.write(if known { "250 2.1.5 ok" } else { "550 5.1.1 no such user" }).await?;
                 }

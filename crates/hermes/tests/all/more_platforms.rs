@@ -381,7 +381,9 @@ fn a_bridge_that_was_killed_is_started_again_and_ends_with_the_gateway() {
     let gateway = start_gateway(&home);
     driver.says("one");
     driver.until_said("one");
-    let pids = || std::fs::read_to_string(&pid_file).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>();
+    let pids = || {
+        std::fs::read_to_string(&pid_file).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
     let first = pids().remove(0);
     assert!(std::process::Command::new("/bin/kill").args(["-9", &first]).status().unwrap().success());
     until("another one runs", || pids().len() == 2);
