@@ -1,4 +1,4 @@
-//! Packs the bundled and the optional skills into a compressed file each, which become part of the program.
+//! Packs the bundled skills, the optional ones and the WhatsApp bridge into a compressed file each, which become part of the program.
 //!
 //! The packed form is, for each file in the order of paths, a line `{x or -} {bytes} {path}` and the content.
 //! `hermes-knowledge` reads it. The digest beside it changes whenever a file does.
@@ -20,7 +20,22 @@ fn main() -> io::Result<()> {
     let out = folder("OUT_DIR")?;
     println!("cargo:rerun-if-changed=build.rs");
     pack(&root.join("skills"), &out, "bundled_skills")?;
-    pack(&root.join("optional-skills"), &out, "optional_skills")
+    pack(&root.join("optional-skills"), &out, "optional_skills")?;
+    pack_bridge(&root.join("bridges/whatsapp"), &out)
+}
+
+/// Packs the files of the WhatsApp bridge that a home gets.
+fn pack_bridge(folder: &Path, out: &Path) -> io::Result<()> {
+    println!("cargo:rerun-if-changed={}", folder.display());
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name().into_string().map_err(|_| io::Error::other("a name is not UTF-8"))?;
+        let is_script = Path::new(&name).extension().is_some_and(|extension| extension == "js");
+        if is_script || ["package.json", "package-lock.json", ".npmrc"].contains(&name.as_str()) {
+            files.push(name);
+        }
+    }
+    write_pack(folder, files, out, "whatsapp_bridge")
 }
 
 /// Packs a folder into `NAME.zlib`, and writes `NAME.digest` beside it.
@@ -28,6 +43,10 @@ fn pack(folder: &Path, out: &Path, name: &str) -> io::Result<()> {
     println!("cargo:rerun-if-changed={}", folder.display());
     let mut files = Vec::new();
     collect(folder, "", &mut files)?;
+    write_pack(folder, files, out, name)
+}
+
+fn write_pack(folder: &Path, mut files: Vec<String>, out: &Path, name: &str) -> io::Result<()> {
     files.sort();
     let mut plain = Vec::new();
     for path in &files {

@@ -65,7 +65,13 @@ impl FakeWhatsAppBridge {
     }
 
     /// Receives a message with a file that lies at this path.
-    pub fn shares(&self, from: &str, caption: &str, kind: &str, (name, mime, path): (&str, &str, &str)) -> String {
+    pub fn shares(
+        &self,
+        from: &str,
+        caption: &str,
+        kind: &str,
+        (name, mime, path): (&str, &str, &str),
+    ) -> String {
         let body = if caption.is_empty() { format!("[{kind} received]") } else { caption.to_owned() };
         let mut fields = json!({
             "body": body, "hasMedia": true, "mediaType": kind, "mediaUrls": [path], "mimeType": mime, "fileName": name,
@@ -154,7 +160,10 @@ impl FakeBridgeState {
         }
         let given = text("messageId");
         if !given.is_empty() && self.sent.iter().any(|message| message.id == given) {
-            return EmulatedReply::json(200, &json!({"success": true, "messageId": given, "duplicate": true}));
+            return EmulatedReply::json(
+                200,
+                &json!({"success": true, "messageId": given, "duplicate": true}),
+            );
         }
         self.count += 1;
         let id = if given.is_empty() { format!("3EB0{:018}", self.count) } else { given };

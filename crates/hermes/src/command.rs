@@ -45,3 +45,4 @@ pub(crate) mod tools;
 pub(crate) mod uninstall;
 pub(crate) mod update;
 pub(crate) mod webhook;
+pub(crate) mod whatsapp;

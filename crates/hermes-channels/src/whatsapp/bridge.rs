@@ -79,7 +79,9 @@ impl Bridge {
                 }
             };
             let Some(event) = line.map(|line| parse_line(&line)) else {
-                let reason = "the WhatsApp bridge ended while it started; its log is bridge.log beside the session".to_owned();
+                let reason =
+                    "the WhatsApp bridge ended while it started; its log is bridge.log beside the session"
+                        .to_owned();
                 return Err(ChannelError::Retry { after: None, reason });
             };
             if let Some(error) = ending(&event) {
@@ -113,7 +115,8 @@ impl Bridge {
         let invalid = |error: hermes_net::Error| RestError::network(&error);
         let url = address.base.join(path).map_err(|_| invalid(hermes_net::Error::InvalidUrl))?;
         let bearer = Secret::new(format!("Bearer {}", address.token.expose()));
-        let request = HttpRequest::new(method, url).secret_header(header::AUTHORIZATION, &bearer).map_err(invalid)?;
+        let request =
+            HttpRequest::new(method, url).secret_header(header::AUTHORIZATION, &bearer).map_err(invalid)?;
         let request = match body {
             Some(body) => request.json(body).map_err(invalid)?,
             None => request,
@@ -152,7 +155,8 @@ pub(super) fn ending(event: &Value) -> Option<ChannelError> {
         "refused" => ChannelError::Refused(format!("WhatsApp refuses the account: {}", text())),
         "session_in_use" => ChannelError::Conflict(format!("another bridge uses the session: {}", text())),
         "no_library" => ChannelError::Refused(
-            "the packages of the WhatsApp bridge are missing; run `hermes whatsapp` to install them".to_owned(),
+            "the packages of the WhatsApp bridge are missing; run `hermes whatsapp` to install them"
+                .to_owned(),
         ),
         _ => return None,
     })

@@ -25,7 +25,9 @@ impl WhatsAppChannel {
         for (at, piece) in reply.pieces.iter().enumerate() {
             let id = message_id(reply, at);
             match piece {
-                ChatPart::Text { text } => self.send_text(&reply.place, text, Some(&id), quoted.take()).await?,
+                ChatPart::Text { text } => {
+                    self.send_text(&reply.place, text, Some(&id), quoted.take()).await?
+                }
                 ChatPart::File(file) => self.send_file(&reply.place, file, "", &id).await?,
                 ChatPart::Picture(picture) => self.send_picture(&reply.place, picture, &id).await?,
             };

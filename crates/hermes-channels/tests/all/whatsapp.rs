@@ -63,7 +63,10 @@ async fn messages_are_acknowledged_after_they_were_taken() {
     bridge.until_acknowledged(1).await;
     assert_eq!(taken[0].text(), "hello");
     assert_eq!(taken[0].platform_key, format!("{0}@s.whatsapp.net|{0}@s.whatsapp.net|{id}", ANN));
-    assert_eq!((taken[0].place.kind, taken[0].sender.user_name.as_deref()), (ChatKind::Dm, Some("Name of 4915112345678")));
+    assert_eq!(
+        (taken[0].place.kind, taken[0].sender.user_name.as_deref()),
+        (ChatKind::Dm, Some("Name of 4915112345678"))
+    );
     bridge.sends(ANN, &json!({"event": "reaction", "emoji": "x", "targetId": id}));
     bridge.until_acknowledged(2).await;
     assert_eq!(bridge.queued(), 0, "what is no message is acknowledged, too");
@@ -103,7 +106,10 @@ async fn a_bridge_that_ends_is_started_again() {
     assert_eq!(running.inbox.until_taken(1).await[0].text(), "meanwhile");
     let connections = running.inbox.until_connections(4).await;
     assert!(matches!(&connections[1], ConnectionStatus::Down(why) if why.contains("whatsapp_bridge_exited")));
-    assert!(matches!(&connections[2], ConnectionStatus::Down(why) if why.contains("lost")), "{connections:?}");
+    assert!(
+        matches!(&connections[2], ConnectionStatus::Down(why) if why.contains("lost")),
+        "{connections:?}"
+    );
     assert_eq!(script.first_lines().len(), 2);
     running.stop().await;
     assert_eq!(script.stops(), 2, "it ends with the channel");
@@ -111,14 +117,22 @@ async fn a_bridge_that_ends_is_started_again() {
 
 #[tokio::test]
 async fn ends_that_no_start_mends_are_told() {
-    for (event, part) in [("logged_out", "hermes whatsapp"), ("unlinked", "hermes whatsapp"), ("refused", "refuses"), ("session_in_use", "another bridge")] {
+    for (event, part) in [
+        ("logged_out", "hermes whatsapp"),
+        ("unlinked", "hermes whatsapp"),
+        ("refused", "refuses"),
+        ("session_in_use", "another bridge"),
+    ] {
         let bridge = FakeWhatsAppBridge::start().unwrap();
         let (running, script) = start(&bridge).await;
         script.say(&json!({"event": event, "text": "x"}));
         script.say(&json!({"event": "exit", "code": 4}));
         script.end();
         let ended = running.ended().await.unwrap_err();
-        assert!(!matches!(ended, ChannelError::Retry { .. }) && ended.to_string().contains(part), "{event}: {ended}");
+        assert!(
+            !matches!(ended, ChannelError::Retry { .. }) && ended.to_string().contains(part),
+            "{event}: {ended}"
+        );
     }
     // Without Node, nothing is tried again.
     let inbox = Arc::<RecordingIntake>::default();
@@ -138,7 +152,10 @@ async fn files_come_in_and_leave_the_folder_of_the_bridge() {
     let taken = running.inbox.until_taken(3).await;
     bridge.until_acknowledged(3).await;
     let files: Vec<_> = taken.iter().flat_map(|envelope| envelope.files().cloned()).collect();
-    assert_eq!(files.iter().map(|file| file.kind).collect::<Vec<_>>(), [AttachmentKind::Image, AttachmentKind::Voice]);
+    assert_eq!(
+        files.iter().map(|file| file.kind).collect::<Vec<_>>(),
+        [AttachmentKind::Image, AttachmentKind::Voice]
+    );
     assert_eq!(std::fs::read(&files[0].path).unwrap(), PNG);
     assert_eq!((taken[0].text().as_str(), taken[1].text().as_str()), ("look", ""));
     assert_eq!(taken[2].text(), "[video received]");
@@ -155,7 +172,12 @@ async fn answers_have_marks_files_and_quotes_and_are_sent_once() {
     // Nobody listens: the first message starts a bridge.
     let channel = open("whatsapp", &settings(&[]), &host, &clock()).unwrap();
     let mut answer = reply("whatsapp", &chat(), "**Yes**, [here](https://e.org)");
-    let file = Attachment { kind: AttachmentKind::Document, path: host.file("report.csv", b"a,b\n"), name: None, mime: None };
+    let file = Attachment {
+        kind: AttachmentKind::Document,
+        path: host.file("report.csv", b"a,b\n"),
+        name: None,
+        mime: None,
+    };
     answer.pieces.push(ChatPart::File(file));
     answer.pieces.push(picture(&site.put("/cat.png", "image/png", PNG), "A *cat*"));
     bridge.fault("POST", "/send", PlatformFault::DoAndCut);

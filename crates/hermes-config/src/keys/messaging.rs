@@ -64,7 +64,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     any("discord.free_response_channels", "''", "Channels where no mention is needed, as list or comma text"),
     flag("discord.auto_thread", "true", "Open a thread per conversation"),
     map("discord", "", "Discord settings").later().kept(),
-    text("whatsapp.reply_prefix", "", "Text before each WhatsApp answer").kept(),
+    text("whatsapp.reply_prefix", "", "Text before each WhatsApp answer"),
     choice("whatsapp.unauthorized_dm_behavior", "", &["pair", "ignore"], "What strangers get on WhatsApp").kept(),
     map("whatsapp", "", "WhatsApp settings").later().kept(),
     flag("stt_enabled", "", "Older name of stt.enabled"),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub(crate) enum CheckpointsCommand {
@@ -129,6 +129,23 @@ pub(crate) enum DebugCommand {
         #[arg(long, conflicts_with = "output")]
         local: bool,
     },
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:\n  hermes whatsapp\n  hermes whatsapp --mode bot --allow 4915112345678")]
+pub(crate) struct WhatsAppArguments {
+    /// self-chat: the agent shares your number; bot: it has its own
+    #[arg(long, value_name = "MODE")]
+    pub(crate) mode: Option<String>,
+    /// Numbers that may talk to it: country code and digits, comma separated
+    #[arg(long, value_name = "NUMBERS")]
+    pub(crate) allow: Option<String>,
+    /// Show a code to type on this phone, in place of a QR code
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) phone: Option<String>,
+    /// Link again where a phone is linked already
+    #[arg(long)]
+    pub(crate) again: bool,
 }
 
 #[derive(Debug, Clone, Subcommand)]

@@ -15,7 +15,7 @@ use clap_complete::Shell;
 
 pub(crate) use care::{
     AuditLevel, CheckpointsCommand, ClawCommand, ClawPreset, DebugCommand, MemoryCommand, MemorySelection,
-    MigrateClawArguments, SecurityCommand, SkillConflict, SlackCommand,
+    MigrateClawArguments, SecurityCommand, SkillConflict, SlackCommand, WhatsAppArguments,
 };
 pub(crate) use curator::{BundlesCommand, CuratorCommand};
 pub(crate) use extensions::{HooksCommand, PluginsCommand};
@@ -141,6 +141,9 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         command: SlackCommand,
     },
+    /// Link a phone to WhatsApp, with a QR code
+    #[command(name = "whatsapp")]
+    WhatsApp(WhatsAppArguments),
     /// Take over what an OpenClaw installation has
     Claw {
         #[command(subcommand)]
@@ -447,7 +450,7 @@ impl CliCommand {
 }
 
 /// The commands of other releases that this one does not have.
-const UNAVAILABLE_COMMANDS: &[&str] = &["batch", "dashboard", "honcho", "whatsapp"];
+const UNAVAILABLE_COMMANDS: &[&str] = &["batch", "dashboard", "honcho"];
 
 /// Returns the message for an unknown command: the nearest one, how to ask a question, or that the command is not
 /// available. `words` are the arguments that are not flags.

@@ -6,8 +6,8 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::Arc;
 
 use hermes_channels::{
-    ChannelContext, ChannelHost, IncomingFile, MenuCommand, Options, PLATFORMS, Platform, VariableKind,
-    WebhookMounts, platform,
+    ChannelContext, ChannelHost, HelperError, HelperRequest, IncomingFile, MenuCommand, Options, PLATFORMS,
+    Platform, RunningHelper, VariableKind, WebhookMounts, platform,
 };
 use hermes_config::settings::SecuritySettings;
 use hermes_config::yaml::{KeyPath, YamlValue as Yaml};
@@ -21,6 +21,7 @@ use hermes_types::{
 use serde_json::Value;
 
 use super::model::net_config;
+use super::whatsapp_bridge::WhatsAppBridge;
 
 /// Collects the settings of a platform: its variables first, then config.yaml.
 pub(crate) fn options(platform: &Platform, config: &Config, env: &Env) -> Options {
@@ -41,7 +42,14 @@ pub(crate) fn options(platform: &Platform, config: &Config, env: &Env) -> Option
     }
     let quoting = config.non_empty_text(&format!("{block}.reply_to_mode"));
     fill(&mut variables, &format!("{upper}_REPLY_TO_MODE"), quoting);
-    let extra = config.get(&format!("{block}.extra")).map_or(Value::Null, |extra| extra.to_json());
+    let mut extra = config.get(&format!("{block}.extra")).map_or(Value::Null, |extra| extra.to_json());
+    let prefix = format!("{}.reply_prefix", platform.name);
+    if config.is_user_set(&prefix) && extra.get("reply_prefix").is_none() {
+        if !extra.is_object() {
+            extra = Value::Object(serde_json::Map::new());
+        }
+        extra["reply_prefix"] = Value::String(config.text(&prefix));
+    }
     // `extra.client_id` of DingTalk is `DINGTALK_CLIENT_ID`.
     for (key, value) in extra.as_object().into_iter().flatten().filter(|_| !off) {
         fill(&mut variables, &format!("{upper}_{}", key.to_uppercase()), scalar_text(value));
@@ -202,7 +210,7 @@ impl<'a> ContextSource<'a> {
         Ok(ChannelContext {
             client: client.clone()?,
             clock: self.clock.clone(),
-            host: Arc::new(HomeHost { live: self.live.clone() }),
+            host: Arc::new(HomeHost { live: self.live.clone(), clock: self.clock.clone() }),
             mounts: self.mounts.clone(),
             commands: menu(),
         })
@@ -223,6 +231,7 @@ fn menu() -> Arc<[MenuCommand]> {
 /// Gives channels access to the home.
 struct HomeHost {
     live: LiveSettings,
+    clock: Arc<dyn Clock>,
 }
 
 impl HomeHost {
@@ -288,6 +297,19 @@ impl ChannelHost for HomeHost {
         let env = &self.live.current().env;
         let config = Config::load(self.home(), env).with_legacy_gateway(self.home(), env);
         config.get(&format!("platforms.{platform}.extra.{key}")).map(|value| value.to_json())
+    }
+
+    fn start_helper<'a>(
+        &'a self,
+        request: HelperRequest<'a>,
+    ) -> BoxFuture<'a, Result<Box<dyn RunningHelper>, HelperError>> {
+        Box::pin(async move {
+            let settings = self.live.current();
+            let bridge = WhatsAppBridge::new(self.home(), &settings.config, &settings.env, &self.clock);
+            // A new release may have brought other packages.
+            bridge.install().await?;
+            bridge.start(request).await
+        })
     }
 
     fn save_setting(&self, platform: &str, key: &str, value: &Value) -> Result<(), String> {

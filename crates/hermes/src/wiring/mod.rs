@@ -29,6 +29,7 @@ pub(crate) mod skills;
 pub(crate) mod temporary_delivery;
 mod tools;
 pub(crate) mod web;
+pub(crate) mod whatsapp_bridge;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -185,7 +185,8 @@ fn peer_mail_survives_kills() {
     let end = format!("end-{tag}");
     peer.send(&[mail(&format!("end-{tag}"), "Subject: Re: kills\n", &end)]);
     peer.until_received(&end);
-    let last = model.requests().into_iter().rfind(|request| request.body_text().contains(&end)).unwrap().json();
+    let last =
+        model.requests().into_iter().rfind(|request| request.body_text().contains(&end)).unwrap().json();
     let said: String = last["messages"]
         .as_array()
         .unwrap()
@@ -208,7 +209,10 @@ fn peer_mail_survives_kills() {
     // A server cannot tell whether it took a mail whose connection was cut: then it comes twice under one id, and is marked.
     let doubled = arrived.values().filter(|count| **count > 1).count();
     let marked = known("SELECT COUNT(*) FROM hx_outbox WHERE receipt LIKE '%at_least_once%'");
-    assert!(marked.iter().all(|count| count.parse::<usize>().unwrap() >= doubled), "{doubled} doubled, {marked:?} marked");
+    assert!(
+        marked.iter().all(|count| count.parse::<usize>().unwrap() >= doubled),
+        "{doubled} doubled, {marked:?} marked"
+    );
     assert_eq!(known("SELECT COUNT(*) FROM hx_inbox"), ["201"], "each mail was taken once");
     println!("201 mails, 10 kills, {} answers, {doubled} doubled and marked", arrived.len());
     drop(gateway);

@@ -9,6 +9,7 @@ use hermes_testkit::mail::{self, FakeMail, SentMail};
 use hermes_testkit::mattermost::{self, FakeMattermost};
 use hermes_testkit::signal::{self, FakeSignal};
 use hermes_testkit::sms::{self, FakeTwilio};
+use hermes_testkit::whatsapp::FakeWhatsAppBridge;
 use hermes_testkit::whatsapp_cloud::{self, FakeWhatsAppCloud};
 use hermes_testkit::{ModelScript, ModelServer, TempHome, fixture};
 use serde_json::{Value, json};
@@ -292,6 +293,107 @@ impl PlatformDriver for DingTalkDriver {
     }
 }
 
+struct WhatsAppDriver {
+    bridge: FakeWhatsAppBridge,
+    folder: tempfile::TempDir,
+}
+
+impl WhatsAppDriver {
+    /// In place of the bridge, a program that names the port of the emulated one.
+    fn new() -> Self {
+        let (bridge, folder) = (FakeWhatsAppBridge::start().unwrap(), tempfile::tempdir().unwrap());
+        let script = format!(
+            "#!/bin/sh\nread -r token\necho '{{\"event\":\"listening\",\"port\":{}}}'\necho '{{\"event\":\"connected\"}}'\n\
+             echo complaint >&2\nexec cat >/dev/null\n",
+            bridge.port()
+        );
+        let path = folder.path().join("bridge");
+        std::fs::write(&path, script).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        Self { bridge, folder }
+    }
+}
+
+impl PlatformDriver for WhatsAppDriver {
+    fn platform(&self) -> &'static str {
+        "whatsapp"
+    }
+
+    fn extra(&self) -> Value {
+        json!({"bridge_script": self.folder.path().join("bridge")})
+    }
+
+    fn env(&self) -> String {
+        "WHATSAPP_ENABLED=true\nWHATSAPP_MODE=bot\n".to_owned()
+    }
+
+    fn says(&self, text: &str) {
+        self.bridge.says(ANN_DIGITS, text);
+    }
+
+    fn sends(&self, text: &str, name: &str, mime: &str, bytes: &[u8]) {
+        let path = self.folder.path().join("received");
+        std::fs::write(&path, bytes).unwrap();
+        self.bridge.shares(ANN_DIGITS, text, "document", (name, mime, &path.to_string_lossy()));
+    }
+
+    fn presses(&self, label: &str) {
+        assert_eq!(label, "Allow once");
+        self.says("/approve");
+    }
+
+    fn said(&self) -> Vec<String> {
+        self.bridge.sent(ANN_DIGITS).into_iter().map(|message| message.text).collect()
+    }
+
+    fn files(&self) -> Vec<(String, Vec<u8>)> {
+        let files = self.bridge.sent(ANN_DIGITS).into_iter().filter_map(|message| message.file);
+        files.map(|(_, name, bytes)| (name, bytes)).collect()
+    }
+
+    fn limit(&self) -> usize {
+        4096
+    }
+}
+
+#[test]
+fn whatsapp() {
+    live(&WhatsAppDriver::new());
+}
+
+#[test]
+fn a_bridge_that_was_killed_is_started_again_and_ends_with_the_gateway() {
+    let driver = WhatsAppDriver::new();
+    let script = ModelScript::from_yaml("echo", "default: echo\nreplies: []\n").unwrap();
+    let model = ModelServer::start_blocking(script).unwrap();
+    let config = json!({
+        "model": {"provider": "custom", "base_url": model.base_url(), "default": "m"},
+        "platforms": {"whatsapp": {"extra": driver.extra()}},
+    });
+    let env = format!("{}WHATSAPP_ALLOWED_USERS={ANN_DIGITS}\n", driver.env());
+    let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
+    std::fs::create_dir_all(home.join("user")).unwrap();
+    let pid_file = driver.folder.path().join("pid");
+    let bridge = driver.folder.path().join("bridge");
+    let text = std::fs::read_to_string(&bridge).unwrap();
+    let text = text.replace("read -r token", &format!("read -r token\necho $$ >> {}", pid_file.display()));
+    std::fs::write(&bridge, text).unwrap();
+    let gateway = start_gateway(&home);
+    driver.says("one");
+    driver.until_said("one");
+    let pids = || std::fs::read_to_string(&pid_file).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>();
+    let first = pids().remove(0);
+    assert!(std::process::Command::new("/bin/kill").args(["-9", &first]).status().unwrap().success());
+    until("another one runs", || pids().len() == 2);
+    driver.says("two");
+    driver.until_said("two");
+    let second = pids().remove(1);
+    drop(gateway);
+    until("it ends with the gateway", || !Path::new(&format!("/proc/{second}")).exists());
+    let log = std::fs::read_to_string(home.join("whatsapp/bridge.log")).unwrap();
+    assert_eq!(log.matches("complaint").count(), 2);
+}
+
 const ANN_MAIL: &str = "ann@example.org";
 
 struct EmailDriver(FakeMail);
@@ -570,6 +672,7 @@ struct AllPlatforms {
     mattermost: MattermostDriver,
     dingtalk: DingTalkDriver,
     email: EmailDriver,
+    phone: WhatsAppDriver,
     house: FakeHomeAssistant,
 }
 
@@ -588,7 +691,9 @@ impl AllPlatforms {
         let dingtalk = DingTalkDriver(FakeDingTalk::start().unwrap());
         let house = FakeHomeAssistant::start().unwrap();
         let email = EmailDriver(FakeMail::start().unwrap());
-        let drivers: [&dyn PlatformDriver; 6] = [&sms, &whatsapp, &signal, &mattermost, &dingtalk, &email];
+        let phone = WhatsAppDriver::new();
+        let drivers: [&dyn PlatformDriver; 7] =
+            [&sms, &whatsapp, &signal, &mattermost, &dingtalk, &email, &phone];
         let platforms: serde_json::Map<String, Value> = drivers
             .iter()
             .map(|driver| (driver.platform().to_owned(), json!({"extra": driver.extra()})))
@@ -601,13 +706,14 @@ impl AllPlatforms {
         env.push(format!(
             "GATEWAY_ALLOW_ALL_USERS=1\nSMS_HOME_CHANNEL={ANN}\nWHATSAPP_CLOUD_HOME_CHANNEL={ANN_DIGITS}\n\
              SIGNAL_HOME_CHANNEL={ANN}\nMATTERMOST_HOME_CHANNEL={}\nDINGTALK_HOME_CHANNEL={STAFF}\n\
-             HOMEASSISTANT_HOME_CHANNEL=ha_events\nEMAIL_HOME_ADDRESS={ANN_MAIL}\n",
+             HOMEASSISTANT_HOME_CHANNEL=ha_events\nEMAIL_HOME_ADDRESS={ANN_MAIL}\n\
+             WHATSAPP_HOME_CHANNEL={ANN_DIGITS}\n",
             mattermost.chat
         ));
         let env = env.concat();
         let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
         std::fs::create_dir_all(home.join("user")).unwrap();
-        Self { home, _model: model, sms, whatsapp, signal, mattermost, dingtalk, email, house }
+        Self { home, _model: model, sms, whatsapp, signal, mattermost, dingtalk, email, phone, house }
     }
 
     /// Returns the texts that reached each platform.
@@ -620,6 +726,7 @@ impl AllPlatforms {
             ("mattermost", self.mattermost.said()),
             ("dingtalk", of_dingtalk),
             ("email", self.email.said()),
+            ("whatsapp", self.phone.said()),
             ("homeassistant", self.house.notifications()),
         ]
     }
