@@ -186,8 +186,8 @@ fn peer_mail_survives_kills() {
     peer.send(&[mail(&format!("end-{tag}"), "Subject: Re: kills\n", &end)]);
     peer.until_received(&end);
     let last =
-        model.requests().into_iter().rfind(|request| request.body_text().contains(&end)).unwrap().json();
-    let said: String = last["messages"]
+        model.requests().into_iter().rfind(|request| request.body_text().contains(&end)).unwrap();
+    let said: String = last.json()["messages"]
         .as_array()
         .unwrap()
         .iter()

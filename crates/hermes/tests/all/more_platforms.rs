@@ -293,14 +293,14 @@ impl PlatformDriver for DingTalkDriver {
     }
 }
 
-struct WhatsAppDriver {
-    bridge: FakeWhatsAppBridge,
+pub(crate) struct WhatsAppDriver {
+    pub(crate) bridge: FakeWhatsAppBridge,
     folder: tempfile::TempDir,
 }
 
 impl WhatsAppDriver {
     /// In place of the bridge, a program that names the port of the emulated one.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (bridge, folder) = (FakeWhatsAppBridge::start().unwrap(), tempfile::tempdir().unwrap());
         let script = format!(
             "#!/bin/sh\nread -r token\necho '{{\"event\":\"listening\",\"port\":{}}}'\necho '{{\"event\":\"connected\"}}'\n\
@@ -381,7 +381,9 @@ fn a_bridge_that_was_killed_is_started_again_and_ends_with_the_gateway() {
     let gateway = start_gateway(&home);
     driver.says("one");
     driver.until_said("one");
-    let pids = || std::fs::read_to_string(&pid_file).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>();
+    let pids = || {
+        std::fs::read_to_string(&pid_file).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
     let first = pids().remove(0);
     assert!(std::process::Command::new("/bin/kill").args(["-9", &first]).status().unwrap().success());
     until("another one runs", || pids().len() == 2);
