@@ -185,8 +185,7 @@ fn peer_mail_survives_kills() {
     let end = format!("end-{tag}");
     peer.send(&[mail(&format!("end-{tag}"), "Subject: Re: kills\n", &end)]);
     peer.until_received(&end);
-    let last =
-        model.requests().into_iter().rfind(|request| request.body_text().contains(&end)).unwrap();
+    let last = model.requests().into_iter().rfind(|request| request.body_text().contains(&end)).unwrap();
     let said: String = last.json()["messages"]
         .as_array()
         .unwrap()

@@ -304,7 +304,7 @@ impl WhatsAppDriver {
         let (bridge, folder) = (FakeWhatsAppBridge::start().unwrap(), tempfile::tempdir().unwrap());
         let script = format!(
             "#!/bin/sh\nread -r token\necho '{{\"event\":\"listening\",\"port\":{}}}'\necho '{{\"event\":\"connected\"}}'\n\
-             echo complaint >&2\nexec cat >/dev/null\n",
+             echo complaint >&2\nwhile read -r line; do :; done\n",
             bridge.port()
         );
         let path = folder.path().join("bridge");
