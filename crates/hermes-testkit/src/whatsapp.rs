@@ -215,6 +215,13 @@ impl EmulatedPlatform for FakeBridgeState {
                 }
                 EmulatedReply::json(200, &self.queue.iter().take(100).cloned().collect())
             }
+            ("GET", "/health") => {
+                let status = if self.is_away { "disconnected" } else { "connected" };
+                EmulatedReply::json(
+                    200,
+                    &json!({"status": status, "queueLength": self.queue.len(), "uptime": 1}),
+                )
+            }
             ("POST", "/ack") => self.acknowledge(&body),
             ("POST", "/send") => self.send(&body, None),
             ("POST", "/send-media") => {

@@ -51,7 +51,13 @@ impl WhatsAppChannel {
         // Kept while it runs, so that a send waits for it and does not start another.
         let mut slot = self.bridge.helper.lock().await;
         let mut helper = match slot.take() {
-            Some(helper) => helper,
+            // It was started for a message, and its lines up to here were read.
+            Some(helper) => {
+                if self.bridge.get("health").await.is_ok_and(|health| health["status"] == "connected") {
+                    intake.report_connection(NAME, ConnectionStatus::Up);
+                }
+                helper
+            }
             None => self.bridge.start(&self.settings, &self.context).await?,
         };
         drop(slot);

@@ -1,5 +1,7 @@
 //! Outgoing messages.
 
+use std::time::Duration;
+
 use data_encoding::HEXUPPER;
 use hermes_text::dialect;
 use hermes_types::{
@@ -10,10 +12,14 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::WhatsAppChannel;
+use super::bridge::{ending, parse_line};
 use crate::fetch::fetch_picture;
-use crate::host::IncomingFile;
+use crate::host::{IncomingFile, RunningHelper};
 use crate::media::{extension_of, mime_of};
 use crate::rest::RestError;
+
+/// The time a bridge that was started for a message has to connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl WhatsAppChannel {
     /// Sends a reply. The ids of its messages are the same for every attempt, and phones show one message per id.
@@ -43,9 +49,34 @@ impl WhatsAppChannel {
         }
         let mut slot = self.bridge.helper.lock().await;
         if !self.bridge.is_running() && !self.listens.load(std::sync::atomic::Ordering::SeqCst) {
-            *slot = Some(self.bridge.start(&self.settings, &self.context).await?);
+            let mut helper = self.bridge.start(&self.settings, &self.context).await?;
+            self.until_connected(&mut *helper).await?;
+            *slot = Some(helper);
         }
         Ok(())
+    }
+
+    /// Waits for the connection to WhatsApp for a while; without it the send says what is wrong.
+    async fn until_connected(&self, helper: &mut dyn RunningHelper) -> Result<(), ChannelError> {
+        let mut late = self.context.clock.sleep(CONNECT_TIMEOUT);
+        loop {
+            let line = tokio::select! {
+                line = helper.next_line() => line,
+                () = &mut late => return Ok(()),
+            };
+            let error = match line.map(|line| parse_line(&line)) {
+                Some(event) if event["event"] == "connected" => return Ok(()),
+                Some(event) => ending(&event),
+                None => {
+                    let reason = "the WhatsApp bridge ended".to_owned();
+                    Some(ChannelError::Retry { after: None, reason })
+                }
+            };
+            if let Some(error) = error {
+                self.bridge.forget();
+                return Err(error);
+            }
+        }
     }
 
     pub(super) async fn send_text(

@@ -127,6 +127,12 @@ async fn link(bridge: &WhatsAppBridge, arguments: &WhatsAppArguments, output: &C
                 output.line("✓ The phone is linked. Start the gateway with `hermes gateway run`.");
                 return Ok(ExitCode::SUCCESS);
             }
+            "disconnected" => {
+                output.notice(&format!(
+                    "note: no connection to WhatsApp ({}); the bridge tries again",
+                    text("text")
+                ));
+            }
             "timeout" => {
                 failure = Some("no phone was linked in time; run `hermes whatsapp` again".to_owned())
             }

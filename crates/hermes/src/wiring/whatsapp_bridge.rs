@@ -29,6 +29,8 @@ const INSTALL_LIMIT: Duration = Duration::from_mins(10);
 const LONGEST_LINE: usize = 1024 * 1024;
 /// The bridge ends by itself within three seconds.
 const GRACE: Duration = Duration::from_secs(4);
+/// How long what a bridge says at its end is waited for.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// A log that is larger is begun anew.
 const LARGEST_LOG: u64 = 1024 * 1024;
 const NO_NODE: &str =
@@ -179,6 +181,15 @@ struct BridgeProcess {
     clock: Arc<dyn Clock>,
 }
 
+impl BridgeProcess {
+    fn note(&mut self, line: &str) {
+        if let Some(log) = &mut self.log {
+            // A full disk must not end the bridge.
+            let _ = writeln!(log, "{line}");
+        }
+    }
+}
+
 impl RunningHelper for BridgeProcess {
     fn next_line(&mut self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async move {
@@ -187,13 +198,12 @@ impl RunningHelper for BridgeProcess {
                     Ok(Some(PipedLine::Output(line))) => {
                         return Some(String::from_utf8_lossy(&line).into_owned());
                     }
-                    Ok(Some(PipedLine::Stderr(line))) => {
-                        if let Some(log) = &mut self.log {
-                            // A full disk must not end the bridge.
-                            let _ = writeln!(log, "{line}");
-                        }
+                    Ok(Some(PipedLine::Stderr(line))) => self.note(&line),
+                    Ok(None) | Err(_) => {
+                        let last = self.process.remaining_stderr(LAST_WORDS, &*self.clock).await;
+                        last.lines().for_each(|line| self.note(line));
+                        return None;
                     }
-                    Ok(None) | Err(_) => return None,
                 }
             }
         })

@@ -1,4 +1,4 @@
-//! Many conversations on seven platforms under faults: the gateway is killed, the model and the platforms become
+//! Many conversations on nine platforms under faults: the gateway is killed, the model and the platforms become
 //! unavailable and return, messages arrive twice and in the wrong order, calls fail in the middle.
 //!
 //! Reproducible by its seed as far as threads allow. Every message must be answered once, or be reported.
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hermes_testkit::dingtalk::{self, FakeDingTalk};
 use hermes_testkit::discord::{self, FakeDiscord, FakeDiscordId, SessionRetention};
+use hermes_testkit::mail::{self, FakeMail, MailFault, SentMail};
 use hermes_testkit::mattermost::{self, FakeMattermost};
 use hermes_testkit::slack::{self, FakeSlack};
 use hermes_testkit::sms::{self, FakeTwilio};
@@ -16,7 +17,8 @@ use hermes_testkit::whatsapp_cloud::{self, FakeWhatsAppCloud, FakeWhatsAppMessag
 use hermes_testkit::{ModelScript, ModelServer, PlatformFault, RealClock, TempHome, fixture};
 use serde_json::json;
 
-use super::life::{GatewayChild, TELEGRAM_TOKEN, start_gateway};
+use super::life::{GatewayChild, PlatformDriver as _, TELEGRAM_TOKEN, start_gateway};
+use super::more_platforms::WhatsAppDriver;
 
 const LOOK: Duration = Duration::from_millis(10);
 /// The minimum and maximum number of polls between two faults.
@@ -57,10 +59,12 @@ enum Where {
     Mattermost,
     DingTalk,
     Sms,
+    Email,
+    WhatsApp,
 }
 
 impl Where {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Telegram,
         Self::Discord,
         Self::Slack,
@@ -68,6 +72,8 @@ impl Where {
         Self::Mattermost,
         Self::DingTalk,
         Self::Sms,
+        Self::Email,
+        Self::WhatsApp,
     ];
 
     fn name(self) -> &'static str {
@@ -79,12 +85,14 @@ impl Where {
             Self::Mattermost => "mattermost",
             Self::DingTalk => "dingtalk",
             Self::Sms => "sms",
+            Self::Email => "email",
+            Self::WhatsApp => "whatsapp",
         }
     }
 
     /// Tells whether the platform can find a message that may have been sent.
     fn can_tell(self) -> bool {
-        !matches!(self, Self::Telegram | Self::WhatsAppCloud | Self::DingTalk)
+        !matches!(self, Self::Telegram | Self::WhatsAppCloud | Self::DingTalk | Self::Email)
     }
 }
 
@@ -115,6 +123,8 @@ struct ChaosRun {
     mattermost: FakeMattermost,
     dingtalk: FakeDingTalk,
     twilio: FakeTwilio,
+    mail: FakeMail,
+    phone: WhatsAppDriver,
     model: Option<ModelServer>,
     model_port: u16,
     /// The number of users, and of messages of each.
@@ -150,6 +160,7 @@ impl ChaosRun {
         let discord = FakeDiscord::start().unwrap();
         let slack = FakeSlack::start().unwrap();
         let twilio = FakeTwilio::start().unwrap();
+        let (mail, phone) = (FakeMail::start().unwrap(), WhatsAppDriver::new());
         let (whatsapp, mattermost, dingtalk) = (
             FakeWhatsAppCloud::start().unwrap(),
             FakeMattermost::start().unwrap(),
@@ -171,6 +182,8 @@ impl ChaosRun {
                 "whatsapp_cloud": {"extra": {"base_url": whatsapp.base_url()}},
                 "dingtalk": {"extra": {"base_url": dingtalk.base_url()}},
                 "sms": {"extra": {"base_url": twilio.base_url()}},
+                "email": {"extra": {"imap_security": "plain", "smtp_security": "plain"}},
+                "whatsapp": {"extra": phone.extra()},
             },
         });
         let more = format!(
@@ -178,7 +191,9 @@ impl ChaosRun {
              WHATSAPP_CLOUD_APP_SECRET={}\nWHATSAPP_CLOUD_HOME_CHANNEL=1\nMATTERMOST_URL={}\nMATTERMOST_TOKEN={}\n\
              MATTERMOST_HOME_CHANNEL=c\nMATTERMOST_REACTIONS=false\nDINGTALK_CLIENT_ID={}\nDINGTALK_CLIENT_SECRET={}\n\
              DINGTALK_HOME_CHANNEL=c\nTWILIO_ACCOUNT_SID={}\nTWILIO_AUTH_TOKEN={}\nTWILIO_PHONE_NUMBER={}\n\
-             SMS_WEBHOOK_URL={public}\nSMS_HOME_CHANNEL=+1\n",
+             SMS_WEBHOOK_URL={public}\nSMS_HOME_CHANNEL=+1\nEMAIL_ADDRESS={}\nEMAIL_PASSWORD={}\nEMAIL_AUTHSERV_ID={}\n\
+             EMAIL_IMAP_HOST=127.0.0.1\nEMAIL_IMAP_PORT={}\nEMAIL_SMTP_HOST=127.0.0.1\nEMAIL_SMTP_PORT={}\n\
+             WHATSAPP_HOME_CHANNEL=1\n{}",
             whatsapp_cloud::PHONE_NUMBER_ID,
             whatsapp_cloud::ACCESS_TOKEN,
             whatsapp_cloud::APP_SECRET,
@@ -189,6 +204,12 @@ impl ChaosRun {
             sms::ACCOUNT,
             sms::AUTH_TOKEN,
             sms::NUMBER,
+            mail::ADDRESS,
+            mail::PASSWORD,
+            mail::SERVER,
+            mail.imap_port(),
+            mail.smtp_port(),
+            phone.env(),
         );
         let env = format!(
             "GATEWAY_ALLOW_ALL_USERS=1\nTELEGRAM_BOT_TOKEN={TELEGRAM_TOKEN}\nDISCORD_BOT_TOKEN={}\nSLACK_BOT_TOKEN={}\n\
@@ -210,6 +231,8 @@ impl ChaosRun {
             mattermost,
             dingtalk,
             twilio,
+            mail,
+            phone,
             model,
             model_port,
             size: (people, messages),
@@ -268,6 +291,10 @@ impl ChaosRun {
             Where::Sms => {
                 self.twilio.sent(&format!("+{}", phone(talk))).into_iter().map(|sms| sms.body).collect()
             }
+            Where::Email => self.mail.sent(&address(talk)).iter().map(SentMail::text).collect(),
+            Where::WhatsApp => {
+                self.phone.bridge.sent(&phone(talk)).into_iter().map(|message| message.text).collect()
+            }
             Where::DingTalk => {
                 self.dingtalk.sent(&conversation(talk)).into_iter().map(|message| message.text).collect()
             }
@@ -299,6 +326,12 @@ impl ChaosRun {
             }
             Where::Sms => {
                 self.twilio.says(&format!("+{}", phone(talk)), &text);
+            }
+            Where::Email => {
+                self.mail.says(&address(talk), "", &text);
+            }
+            Where::WhatsApp => {
+                self.phone.bridge.says(&phone(talk), &text);
             }
             Where::DingTalk => {
                 self.dingtalk.says(&format!("staff{}", talk.number), &conversation(talk), None, &text);
@@ -345,6 +378,8 @@ impl ChaosRun {
                 "whatsapp_cloud" => self.whatsapp.start_again().unwrap(),
                 "mattermost" => self.mattermost.start_again().unwrap(),
                 "dingtalk" => self.dingtalk.start_again().unwrap(),
+                "email" => self.mail.start_again().unwrap(),
+                "whatsapp" => self.phone.bridge.set_away(false),
                 _ => self.twilio.start_again().unwrap(),
             }
         }
@@ -362,6 +397,8 @@ impl ChaosRun {
             "whatsapp_cloud" => self.whatsapp.stop(),
             "mattermost" => self.mattermost.stop(),
             "dingtalk" => self.dingtalk.stop(),
+            "email" => self.mail.stop(),
+            "whatsapp" => self.phone.bridge.set_away(true),
             _ => self.twilio.stop(),
         }
         let back = now + self.dice.between(AWAY);
@@ -370,7 +407,14 @@ impl ChaosRun {
 
     /// Makes the next message to one of the newer platforms fail.
     fn fail_call(&mut self, fault: PlatformFault) {
-        match self.dice.roll(4) {
+        let of_mail = match &fault {
+            PlatformFault::Limit(_) => MailFault::Reply("MAIL", "450 4.7.1 later".to_owned()),
+            PlatformFault::DoAndCut => MailFault::TakeAndCut,
+            _ => MailFault::Cut,
+        };
+        match self.dice.roll(6) {
+            4 => self.mail.fault(of_mail),
+            5 => self.phone.bridge.fault("POST", "/send", fault),
             3 => self.twilio.fault("POST", "/Messages.json", fault),
             0 => self.whatsapp.fault("POST", "/messages", fault),
             1 => self.mattermost.fault("POST", "/posts", fault),
@@ -380,7 +424,7 @@ impl ChaosRun {
 
     /// Causes one fault.
     fn strike(&mut self, now: u64) {
-        let name = match self.dice.roll(22) {
+        let name = match self.dice.roll(24) {
             0..=3 => {
                 self.gateway = None;
                 self.start_gateway();
@@ -407,6 +451,7 @@ impl ChaosRun {
                 self.slack.order(&slack::SlackSocketAction::Drop);
                 self.mattermost.drop_sockets();
                 self.dingtalk.drop_streams();
+                self.mail.drop_connections();
                 "sockets break"
             }
             9 => {
@@ -423,6 +468,8 @@ impl ChaosRun {
                 self.mattermost.repeat_last();
                 self.dingtalk.repeat_last();
                 self.twilio.repeat_last();
+                self.mail.repeat_last();
+                self.phone.bridge.repeat_last();
                 "messages come twice"
             }
             12 => {
@@ -466,6 +513,14 @@ impl ChaosRun {
                 self.take_away("mattermost", now);
                 "mattermost goes away"
             }
+            21 => {
+                self.take_away("email", now);
+                "email goes away"
+            }
+            22 => {
+                self.take_away("whatsapp", now);
+                "whatsapp goes away"
+            }
             20 => {
                 self.take_away("sms", now);
                 "sms goes away"
@@ -494,6 +549,10 @@ fn chat(talk: &UserSession) -> i64 {
 
 fn phone(talk: &UserSession) -> String {
     format!("49{:08}", talk.number)
+}
+
+fn address(talk: &UserSession) -> String {
+    format!("person{}@example.org", talk.number)
 }
 
 fn conversation(talk: &UserSession) -> String {
@@ -635,9 +694,9 @@ fn tell(seed: u64, outcome: &Outcome) {
 
 #[test]
 fn everything_breaks_and_nothing_is_lost() {
-    let outcome = run(7, 14, 4, 20);
+    let outcome = run(7, 18, 4, 24);
     tell(7, &outcome);
-    assert_eq!(outcome.messages, 56);
+    assert_eq!(outcome.messages, 72);
 }
 
 /// Runs by hand: `CHAOS_SEEDS=1..4 cargo nextest run -p hermes chaos --run-ignored all --no-capture`.

@@ -12,8 +12,9 @@ use super::support::{until, until_found};
 
 const ALICE: &str = "alice@example.test";
 
-/// The ports and the authority of the server.
+/// The ports and the authority of the server, and the mailbox of one test.
 struct MailPeer {
+    account: &'static str,
     ports: [String; 3],
     ca: String,
     folder: tempfile::TempDir,
@@ -21,14 +22,14 @@ struct MailPeer {
 
 impl MailPeer {
     #[expect(clippy::disallowed_methods, reason = "the script says there where the server is")]
-    fn started() -> Option<Self> {
+    fn started(account: &'static str) -> Option<Self> {
         let found = std::env::var("HERMES_TEST_MAIL").ok().zip(std::env::var("HERMES_TEST_MAIL_CA").ok());
         let Some((ports, ca)) = found else {
             hermes_testkit::peer_is_missing("HERMES_TEST_MAIL is not set (scripts/peers/mail start)");
             return None;
         };
         let ports: Vec<String> = ports.split(':').map(str::to_owned).collect();
-        Some(Self { ports: ports.try_into().ok()?, ca, folder: tempfile::tempdir().unwrap() })
+        Some(Self { account, ports: ports.try_into().ok()?, ca, folder: tempfile::tempdir().unwrap() })
     }
 
     fn run(&self, arguments: &[&str]) -> String {
@@ -43,7 +44,8 @@ impl MailPeer {
     fn hand_in(&self, how: &str, from: &str, mails: &[String]) {
         let file = self.folder.path().join(format!("{how}.json"));
         std::fs::write(&file, json!(mails).to_string()).unwrap();
-        self.run(&[how, from, &file.to_string_lossy()]);
+        let to = format!("{}@example.test", self.account);
+        self.run(&[how, from, &to, &file.to_string_lossy()]);
     }
 
     fn send(&self, mails: &[String]) {
@@ -55,14 +57,14 @@ impl MailPeer {
         serde_json::from_str(&self.run(&["read"])).unwrap()
     }
 
-    fn until_received(&self, part: &str) -> Value {
+    /// Waits for a mail in a thread of this run.
+    fn until_received(&self, tag: &str, part: &str) -> Value {
+        let text = |mail: &Value, key: &str| mail[key].as_str().unwrap_or_default().to_owned();
+        let wanted =
+            |mail: &Value| text(mail, "references").contains(tag) && text(mail, "text").contains(part);
         until_found(
             || format!("a mail with {part}"),
-            || {
-                self.received()
-                    .into_iter()
-                    .find(|mail| mail["text"].as_str().is_some_and(|text| text.contains(part)))
-            },
+            || self.received().into_iter().find(|mail| wanted(mail)),
         )
     }
 
@@ -73,10 +75,10 @@ impl MailPeer {
         });
         let [imaps, submission, _] = &self.ports;
         let env = format!(
-            "EMAIL_ADDRESS=bot@example.test\nEMAIL_PASSWORD=pw-bot\nEMAIL_IMAP_HOST=localhost\nEMAIL_IMAP_PORT={imaps}\n\
-             EMAIL_SMTP_HOST=localhost\nEMAIL_SMTP_PORT={submission}\nEMAIL_AUTHSERV_ID=mail.example.test\n\
-             EMAIL_ALLOWED_USERS={ALICE}\nSSL_CERT_FILE={}\n",
-            self.ca
+            "EMAIL_ADDRESS={0}@example.test\nEMAIL_PASSWORD=pw-{0}\nEMAIL_IMAP_HOST=localhost\nEMAIL_IMAP_PORT={1}\n\
+             EMAIL_SMTP_HOST=localhost\nEMAIL_SMTP_PORT={2}\nEMAIL_AUTHSERV_ID=mail.example.test\n\
+             EMAIL_ALLOWED_USERS={ALICE}\nSSL_CERT_FILE={3}\n",
+            self.account, imaps, submission, self.ca
         );
         let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
         std::fs::create_dir_all(home.join("user")).unwrap();
@@ -100,7 +102,7 @@ fn until_connected(home: &TempHome) {
 
 #[test]
 fn peer_mail_is_answered_in_its_thread_and_only_that_of_people() {
-    let Some(peer) = MailPeer::started() else { return };
+    let Some(peer) = MailPeer::started("bot") else { return };
     let script = json!({"default": "echo", "replies": [
         {"when": {"user_contains": "the word is plum"}, "repeat": "forever", "text": "I read about the plum"},
         {"when": {"user_contains": "the report"}, "repeat": "forever", "text": "**Here** it is. MEDIA:~/report.csv"},
@@ -130,8 +132,8 @@ fn peer_mail_is_answered_in_its_thread_and_only_that_of_people() {
         ALICE,
         &[format!("{claims}{}", mail(&format!("e{tag}"), "Subject: Pay\n", &format!("forged-{tag}")))],
     );
-    peer.until_received("I read about the plum");
-    let answer = peer.until_received("Here it is.");
+    peer.until_received(&tag, "I read about the plum");
+    let answer = peer.until_received(&tag, "Here it is.");
     assert_eq!(answer["subject"], "Re: Größe");
     assert_eq!(answer["answers"], format!("<q{tag}@example.test>"));
     assert_eq!(answer["has_markup"], true);
@@ -144,7 +146,7 @@ fn peer_mail_is_answered_in_its_thread_and_only_that_of_people() {
         &references,
         &format!("last-{tag}\n\nOn Tue, <bot@example.test> wrote:\n> Here it is."),
     )]);
-    let last = peer.until_received(&format!("last-{tag}"));
+    let last = peer.until_received(&tag, &format!("last-{tag}"));
     assert_eq!(last["references"].as_str().unwrap().split_whitespace().count(), 3, "{last}");
     assert!(!last["text"].as_str().unwrap().contains("wrote"), "{last}");
     let asked: String = model.requests().iter().map(|request| request.body_text()).collect();
@@ -158,7 +160,7 @@ fn peer_mail_is_answered_in_its_thread_and_only_that_of_people() {
 
 #[test]
 fn peer_mail_survives_kills() {
-    let Some(peer) = MailPeer::started() else { return };
+    let Some(peer) = MailPeer::started("carrier") else { return };
     let script = ModelScript::from_yaml("echo", "default: echo\nreplies: []\n").unwrap();
     let model = ModelServer::start_blocking(script).unwrap();
     let home = peer.home(&model);
@@ -184,10 +186,9 @@ fn peer_mail_survives_kills() {
     // answer has arrived.
     let end = format!("end-{tag}");
     peer.send(&[mail(&format!("end-{tag}"), "Subject: Re: kills\n", &end)]);
-    peer.until_received(&end);
-    let last =
-        model.requests().into_iter().rfind(|request| request.body_text().contains(&end)).unwrap().json();
-    let said: String = last["messages"]
+    peer.until_received(&tag, &end);
+    let last = model.requests().into_iter().rfind(|request| request.body_text().contains(&end)).unwrap();
+    let said: String = last.json()["messages"]
         .as_array()
         .unwrap()
         .iter()

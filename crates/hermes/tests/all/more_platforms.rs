@@ -293,18 +293,18 @@ impl PlatformDriver for DingTalkDriver {
     }
 }
 
-struct WhatsAppDriver {
-    bridge: FakeWhatsAppBridge,
+pub(crate) struct WhatsAppDriver {
+    pub(crate) bridge: FakeWhatsAppBridge,
     folder: tempfile::TempDir,
 }
 
 impl WhatsAppDriver {
     /// In place of the bridge, a program that names the port of the emulated one.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (bridge, folder) = (FakeWhatsAppBridge::start().unwrap(), tempfile::tempdir().unwrap());
         let script = format!(
             "#!/bin/sh\nread -r token\necho '{{\"event\":\"listening\",\"port\":{}}}'\necho '{{\"event\":\"connected\"}}'\n\
-             echo complaint >&2\nexec cat >/dev/null\n",
+             echo complaint >&2\nwhile read -r line; do :; done\n",
             bridge.port()
         );
         let path = folder.path().join("bridge");
@@ -394,6 +394,37 @@ fn a_bridge_that_was_killed_is_started_again_and_ends_with_the_gateway() {
     until("it ends with the gateway", || !Path::new(&format!("/proc/{second}")).exists());
     let log = std::fs::read_to_string(home.join("whatsapp/bridge.log")).unwrap();
     assert_eq!(log.matches("complaint").count(), 2);
+}
+
+#[test]
+fn a_phone_is_linked_by_a_code_in_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let bridge = folder.path().join("bridge");
+    let script = "#!/bin/sh\necho \"$@\" > \"$0.arguments\"\nread -r line\n\
+                  echo '{\"event\":\"disconnected\",\"text\":\"lost\"}'\n\
+                  echo '{\"event\":\"qr\",\"payload\":\"2@abc,def,ghi\"}'\necho '{\"event\":\"RESULT\",\"text\":\"refused it\"}'\n";
+    let config = json!({"platforms": {"whatsapp": {"extra": {"bridge_script": bridge}}}});
+    let home = TempHome::builder().config_yaml(&config.to_string()).env_file("").build().unwrap();
+    std::fs::create_dir_all(home.join("user")).unwrap();
+    for (result, code) in [("linked", 0), ("refused", 1)] {
+        std::fs::write(&bridge, script.replace("RESULT", result)).unwrap();
+        std::fs::set_permissions(&bridge, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let arguments = ["whatsapp", "--mode", "bot", "--allow", "+4915112345678"];
+        let output = hermes(&home, &arguments).output().unwrap();
+        let (said, complained) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{said}{complained}");
+        assert!(said.contains("Linked devices") && said.contains("██ ▄▄▄▄▄ █"), "{said}");
+        assert!(complained.contains("lost"), "{complained}");
+        assert_eq!(said.contains("✓ The phone is linked"), code == 0, "{said}");
+        assert_eq!(complained.contains("refused it"), code == 1, "{complained}");
+    }
+    let arguments = std::fs::read_to_string(folder.path().join("bridge.arguments")).unwrap();
+    assert!(arguments.contains("--pair-only") && arguments.contains("whatsapp/session"), "{arguments}");
+    let env = std::fs::read_to_string(home.join(".env")).unwrap();
+    for line in ["WHATSAPP_ENABLED=true", "WHATSAPP_MODE=bot", "WHATSAPP_ALLOWED_USERS=4915112345678"] {
+        assert!(env.contains(line), "{env}");
+    }
 }
 
 const ANN_MAIL: &str = "ann@example.org";

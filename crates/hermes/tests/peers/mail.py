@@ -1,7 +1,7 @@
 """A person with a mailbox on a real server, for tests: sends mails, or prints those that came as JSON.
 
-mail.py CA IMAPS SUBMISSION MX send FROM FILE     submits the mails of a JSON list of texts
-mail.py CA IMAPS SUBMISSION MX forge FROM FILE    hands them to the server from outside, without signing in
+mail.py CA IMAPS SUBMISSION MX send FROM TO FILE   submits the mails of a JSON list of texts
+mail.py CA IMAPS SUBMISSION MX forge FROM TO FILE  hands them to the server from outside, without signing in
 mail.py CA IMAPS SUBMISSION MX read               prints the mails in alice's inbox
 """
 
@@ -15,17 +15,17 @@ import sys
 
 ca, imaps, submission, mx, what = sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5]
 context = ssl.create_default_context(cafile=ca)
-BOT, ALICE = "bot@example.test", "alice@example.test"
+ALICE = "alice@example.test"
 
 
 def send(port, sign_in):
-    mails = json.load(open(sys.argv[7]))
+    mails = json.load(open(sys.argv[8]))
     with smtplib.SMTP("localhost", port) as server:
         if sign_in:
             server.starttls(context=context)
             server.login(ALICE, "pw-alice")
         for mail in mails:
-            server.sendmail(sys.argv[6], BOT, mail.replace("\n", "\r\n").encode())
+            server.sendmail(sys.argv[6], sys.argv[7], mail.replace("\n", "\r\n").encode())
 
 
 def read():
