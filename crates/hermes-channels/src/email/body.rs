@@ -58,7 +58,7 @@ fn cut_at_divider(lines: &[&str]) -> String {
         let line = line.trim().trim_matches(['-', '_', '*', ' ']).to_lowercase();
         line == "original message" || line == "ursprüngliche nachricht"
     };
-    let end = lines.iter().position(|line| is_divider(&line)).unwrap_or(lines.len());
+    let end = lines.iter().position(is_divider).unwrap_or(lines.len());
     lines.get(..end).unwrap_or_default().join("\n").trim_end().to_owned()
 }
 
@@ -75,7 +75,7 @@ pub(super) fn without_signature(text: &str) -> String {
         line.len() < 80 && PHONES.iter().any(|start| line.starts_with(start))
     };
     let stands_alone = kept.len() > 1 && kept.get(kept.len() - 2).is_some_and(|line| line.trim().is_empty());
-    if stands_alone && kept.last().is_some_and(|line| is_of_phone(line)) {
+    if stands_alone && kept.last().is_some_and(is_of_phone) {
         kept.pop();
     }
     kept.join("\n").trim_end().to_owned()

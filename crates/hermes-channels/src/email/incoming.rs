@@ -157,8 +157,8 @@ struct MailContents {
 
 impl MailContents {
     fn read(&mut self, message: &Message<'_>, depth: usize) {
-        let plain = self.join(message, &message.text_body);
-        let text = if plain.trim().is_empty() { self.join(message, &message.html_body) } else { plain };
+        let plain = Self::join(message, &message.text_body);
+        let text = if plain.trim().is_empty() { Self::join(message, &message.html_body) } else { plain };
         self.push_text(&text);
         for id in &message.attachments {
             let part = usize::try_from(*id).ok().and_then(|at| message.parts.get(at));
@@ -169,7 +169,7 @@ impl MailContents {
     }
 
     /// Returns the texts of these parts.
-    fn join(&self, message: &Message<'_>, parts: &[mail_parser::MessagePartId]) -> String {
+    fn join(message: &Message<'_>, parts: &[mail_parser::MessagePartId]) -> String {
         let text = |id: &mail_parser::MessagePartId| {
             let part = usize::try_from(*id).ok().and_then(|at| message.parts.get(at))?;
             match &part.body {

@@ -63,7 +63,7 @@ impl EmailChannel {
                     Ok((name, bytes)) => files.push(LetterFile { mime: mime_of(&name), name, bytes }),
                     // The text that goes with it must arrive all the same.
                     Err(error) if reply.pieces.len() > 1 => {
-                        texts.push(format!("[A file is missing here: {error}]"))
+                        texts.push(format!("[A file is missing here: {error}]"));
                     }
                     Err(error) => return Err(error),
                 },

@@ -20,7 +20,7 @@ fn clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock::new())
 }
 
-fn settings(server: &FakeMail, more: &[(&str, &str)], extra: Value) -> hermes_channels::Options {
+fn settings(server: &FakeMail, more: &[(&str, &str)], extra: &Value) -> hermes_channels::Options {
     let (imap, smtp) = (server.imap_port().to_string(), server.smtp_port().to_string());
     let mut variables = vec![
         ("EMAIL_ADDRESS", ADDRESS),
@@ -44,7 +44,7 @@ fn settings(server: &FakeMail, more: &[(&str, &str)], extra: Value) -> hermes_ch
 }
 
 fn start_with(server: &FakeMail, host: &Arc<MemoryHost>, inbox: &Arc<RecordingIntake>) -> ListeningChannel {
-    listen("email", &settings(server, &[], json!({})), host, inbox, &clock())
+    listen("email", &settings(server, &[], &json!({})), host, inbox, &clock())
 }
 
 /// Listens, with nothing known from before.
@@ -55,7 +55,7 @@ async fn start(server: &FakeMail) -> ListeningChannel {
 }
 
 fn sender(server: &FakeMail, host: &Arc<MemoryHost>) -> Arc<dyn Channel> {
-    open("email", &settings(server, &[], json!({})), host, &clock()).unwrap()
+    open("email", &settings(server, &[], &json!({})), host, &clock()).unwrap()
 }
 
 fn chat() -> ChatAddress {
@@ -192,13 +192,13 @@ async fn machines_lists_and_forged_senders_are_left_in_the_mailbox() {
 async fn the_check_of_the_sender_is_turned_off_only_on_request() {
     let server = FakeMail::start().unwrap();
     let (host, inbox) = (MemoryHost::new(), Arc::<RecordingIntake>::default());
-    let unset = settings(&server, &[("EMAIL_AUTHSERV_ID", "")], json!({}));
+    let unset = settings(&server, &[("EMAIL_AUTHSERV_ID", "")], &json!({}));
     let refused = listen("email", &unset, &host, &inbox, &clock()).ended().await.unwrap_err();
     assert!(
         matches!(&refused, ChannelError::Refused(why) if why.contains("EMAIL_AUTHSERV_ID")),
         "{refused:?}"
     );
-    let trusting = settings(&server, &[("EMAIL_TRUST_FROM_HEADER", "true")], json!({}));
+    let trusting = settings(&server, &[("EMAIL_TRUST_FROM_HEADER", "true")], &json!({}));
     let running = listen("email", &trusting, &host, &inbox, &clock());
     running.inbox.until_connections(1).await;
     server.deliver(&format!("From: <{ANN}>\nMessage-ID: <f1@x>\n\nhello\n"));
@@ -232,7 +232,7 @@ async fn files_come_in() {
 async fn files_are_left_out_when_configured_so() {
     let server = FakeMail::start().unwrap();
     let (host, inbox) = (MemoryHost::new(), Arc::<RecordingIntake>::default());
-    let without = settings(&server, &[], json!({"skip_attachments": true}));
+    let without = settings(&server, &[], &json!({"skip_attachments": true}));
     let running = listen("email", &without, &host, &inbox, &clock());
     running.inbox.until_connections(1).await;
     server.shares(ANN, "Re: picture", "look", ("cat.png", "image/png", PNG));

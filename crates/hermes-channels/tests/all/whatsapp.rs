@@ -62,7 +62,7 @@ async fn messages_are_acknowledged_after_they_were_taken() {
     let taken = running.inbox.until_taken(1).await;
     bridge.until_acknowledged(1).await;
     assert_eq!(taken[0].text(), "hello");
-    assert_eq!(taken[0].platform_key, format!("{0}@s.whatsapp.net|{0}@s.whatsapp.net|{id}", ANN));
+    assert_eq!(taken[0].platform_key, format!("{ANN}@s.whatsapp.net|{ANN}@s.whatsapp.net|{id}"));
     assert_eq!(
         (taken[0].place.kind, taken[0].sender.user_name.as_deref()),
         (ChatKind::Dm, Some("Name of 4915112345678"))

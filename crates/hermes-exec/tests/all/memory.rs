@@ -20,13 +20,13 @@ fn mapped_code() -> u64 {
 
 #[test]
 fn code_that_has_run_is_unmapped_and_runs_again() {
-    let text: String = (0..1000).map(|number| format!("{number},")).collect();
+    let text: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
     let before = mapped_code();
     release_program_pages();
     let after = mapped_code();
     assert!(after < before, "{before} kB before, {after} kB after");
     // Code and constants are what they were.
-    let again: String = (0..1000).map(|number| format!("{number},")).collect();
+    let again: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
     assert_eq!(text, again);
     assert_eq!(std::thread::spawn(|| "x".repeat(3)).join().unwrap(), "xxx");
 }

@@ -134,10 +134,10 @@ async fn link(bridge: &WhatsAppBridge, arguments: &WhatsAppArguments, output: &C
                 ));
             }
             "timeout" => {
-                failure = Some("no phone was linked in time; run `hermes whatsapp` again".to_owned())
+                failure = Some("no phone was linked in time; run `hermes whatsapp` again".to_owned());
             }
             "refused" | "session_in_use" | "no_library" | "logged_out" => {
-                failure = Some(text("text").to_owned())
+                failure = Some(text("text").to_owned());
             }
             "exit" if event.get("code").and_then(Value::as_i64) != Some(0) => {
                 failure = failure.or_else(|| Some(text("text").to_owned()));
