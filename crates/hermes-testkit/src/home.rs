@@ -93,7 +93,7 @@ impl TempHomeBuilder {
         let directory = tempfile::Builder::new()
             .prefix("hermes-home-")
             .permissions(Permissions::from_mode(0o700))
-            .tempdir()
+            .tempdir_in(parent())
             .map_err(Error::io("make a temporary home"))?;
         let home = TempHome { directory };
         // Without bundled skills, unless a test wants them: a prompt then holds what the test put there.
@@ -106,6 +106,16 @@ impl TempHomeBuilder {
         }
         Ok(home)
     }
+}
+
+/// Returns the folder that homes are made in: the one that a run of all tests made for itself and removes at its end, with what a
+/// process that outlives its test by a moment writes there.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the script that runs the tests says there where homes are made"
+)]
+fn parent() -> PathBuf {
+    std::env::var_os("HERMES_TEST_HOMES").map_or_else(std::env::temp_dir, PathBuf::from)
 }
 
 impl TempHome {
