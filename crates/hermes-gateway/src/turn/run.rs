@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hermes_agent::{
-    Agent, Conversation, Error as AgentError, GoalStep, Naming, STOP_GRACE, TurnOutcome, TurnRequest,
+    Agent, Conversation, Error as AgentError, GoalStep, Goals, Naming, STOP_GRACE, TurnOutcome, TurnRequest,
     TurnResult, TurnWork, UnfinishedTurn,
 };
 use hermes_store::{
@@ -227,7 +227,12 @@ impl TurnRunner {
             }
             Some(turn) => {
                 let reply = undelivered_reply(&agent, &turn).await?;
-                self.settle(rows, &turn.id, reply.as_deref(), None, None).await?;
+                // The process that ran the turn ended before it could store what follows.
+                let goes_on =
+                    turn.state == TurnState::Done && Goals::new(&agent).is_active(&turn.session).await?;
+                let next =
+                    goes_on.then(|| goal::goal_step(envelope, key, turn.id.as_str(), self.clock.now()));
+                self.settle(rows, &turn.id, reply.as_deref(), None, next).await?;
                 return Ok(());
             }
             None => self.sessions.open(&agent, key, envelope).await?,

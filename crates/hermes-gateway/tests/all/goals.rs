@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use hermes_store::{NewSession, SessionFilter, TurnOpening};
 use hermes_task::SystemClock;
-use hermes_types::{Clock as _, ModelRequest};
+use hermes_types::{Clock as _, HolderId, ModelRequest, SpendingCap, Turn, TurnId, TurnState};
 
 use crate::all::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};
 
@@ -131,4 +132,43 @@ async fn a_goal_outlives_the_process() {
         bench.until_quiet().await;
         assert!(bench.store.waiting_conversations().await.unwrap().is_empty());
     }
+}
+
+#[tokio::test]
+async fn a_goal_goes_on_when_its_turn_ended_and_the_process_before_its_answer_was_queued() {
+    let stuck = TestModel::new(|_, request| {
+        if is_check(request) { ModelStep::Stuck } else { ModelStep::Say("the first step".to_owned()) }
+    });
+    let bench = GatewayFixture::with(stuck).await;
+    bench.channel.write("ann", "/goal count the stars");
+    bench.channel.until_said("ann", "the first step").await;
+    bench.until_asked(2).await;
+    // The row of the goal belongs to a turn that has ended, and is still open.
+    let key = bench.store.waiting_conversations().await.unwrap().remove(0);
+    let row = bench.store.waiting(&key).await.unwrap().remove(0);
+    let session = bench.store.list_sessions(SessionFilter::default(), 1).await.unwrap()[0].id.clone();
+    let now = bench.clock.now();
+    let turn = Turn {
+        id: TurnId::generate(),
+        session: session.clone(),
+        inbox: None,
+        state: TurnState::Running,
+        started_at: now,
+        deadline_at: None,
+        cap: SpendingCap::default(),
+        cut_offs: 0,
+    };
+    let opening = TurnOpening {
+        session: NewSession::new(session, "fake", now),
+        messages: Vec::new(),
+        turn: turn.clone(),
+        inbox: vec![row.id],
+    };
+    let span = Duration::from_secs(1);
+    bench.store.begin_turn(opening, &HolderId::new("another process"), span).await.unwrap();
+    bench.store.close_turn(&turn.id, TurnState::Done, None, now).await.unwrap();
+    let folder = bench.kill().await;
+    let bench = crate::all::recover::later(counting(&["DONE: counted"]), 2).start_in(folder).await;
+    bench.channel.until_said("ann", "🎯 Goal reached: counted").await;
+    bench.until_quiet().await;
 }
