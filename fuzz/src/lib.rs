@@ -11,6 +11,7 @@ mod refusals;
 mod skills;
 mod streams;
 mod texts;
+mod tool_calls;
 
 pub use answers::plain_answers;
 pub use documents::documents;
@@ -19,6 +20,7 @@ pub use refusals::remedies;
 pub use skills::skill_scan;
 pub use streams::{anthropic_stream, chat_stream, converse_stream, responses_stream};
 pub use texts::{search_query, sse, think, title};
+pub use tool_calls::tool_calls;
 
 /// Three ways to cut the same bytes: whole, one at a time, and in pieces whose sizes follow from the bytes.
 fn cuts(bytes: &[u8]) -> [Vec<&[u8]>; 3] {

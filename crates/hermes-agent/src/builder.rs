@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hermes_knowledge::MemoryStore;
 use hermes_store::Store;
 use hermes_types::{CivilTime, Clock, ExternalMemory, HolderId, Tool, TurnHooks};
 
@@ -71,6 +72,12 @@ impl AgentBuilder {
         self
     }
 
+    /// Sets whose profile is part of new prompts.
+    pub fn user_profile(mut self, profile: Option<MemoryStore>) -> Self {
+        self.agent.prompt.user_profile = profile;
+        self
+    }
+
     /// Sets the scheduled job the agent works for.
     pub fn job(mut self, job: impl Into<String>) -> Self {
         self.agent.job = Some(job.into());
@@ -105,8 +112,8 @@ impl AgentBuilder {
         self
     }
 
-    pub fn external_memory(mut self, memory: Arc<dyn ExternalMemory>) -> Self {
-        self.agent.external_memory = Some(memory);
+    pub fn external_memory(mut self, memory: Option<Arc<dyn ExternalMemory>>) -> Self {
+        self.agent.external_memory = memory;
         self
     }
 

@@ -18,6 +18,7 @@ mod hooks;
 mod lease;
 mod log;
 mod prompt;
+mod recall;
 mod result;
 mod review;
 mod settings;
@@ -39,6 +40,7 @@ pub use log::DeferredSessionLogs;
 pub use prompt::{
     ContextFiles, HintChange, PromptSource, SessionIdLine, SkillList, ToolUseEnforcement, join as join_layers,
 };
+pub use recall::TranscriptRecall;
 pub use result::{NO_RESPONSE, TurnEnding, TurnResult};
 pub use settings::{
     AgentFolders, Compression, CompressionMode, RequestOptions, ReviewIntervals, SessionLogMode, TurnLimits,

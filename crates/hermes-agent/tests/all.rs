@@ -7,6 +7,7 @@ mod all {
     mod compress;
     mod kill;
     mod long;
+    mod recall;
     mod recover;
     mod subagent;
     mod turn;

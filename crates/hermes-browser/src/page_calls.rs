@@ -164,7 +164,10 @@ impl PageCalls {
         let connection = &self.browser.connection;
         let answer = connection.call(None, "Target.getTargetInfo", params, self.limit).await?;
         let info = &answer["targetInfo"];
-        Ok(PageArrival { url: text_of(info, "url"), title: text_of(info, "title") })
+        let url = text_of(info, "url");
+        // A page before its first document has no address yet.
+        let url = if url.is_empty() { "about:blank".to_owned() } else { url };
+        Ok(PageArrival { url, title: text_of(info, "title") })
     }
 
     /// Returns the current tab.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use hermes_types::doubling_wait;
+
 /// Delays that grow: the first is doubled each time, up to a maximum.
 #[derive(Debug, Clone)]
 pub(crate) struct Backoff {
@@ -17,9 +19,9 @@ impl Backoff {
 
     /// Returns the delay after one more failure.
     pub(crate) fn next(&mut self) -> Duration {
-        let pause = self.initial.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX));
+        let pause = doubling_wait(self.initial, self.failures, self.max);
         self.failures = self.failures.saturating_add(1);
-        pause.min(self.max)
+        pause
     }
 
     /// Returns the delay after one more failure, lengthened by up to a fifth, so that clients that were cut off together

@@ -84,6 +84,9 @@ pub trait ChannelHost: Send + Sync {
     /// Writes the document atomically. Losing it is acceptable; a failure is logged.
     fn save_document(&self, name: &str, value: &Value);
 
+    /// Returns a folder that only the user can access, for files that a channel writes itself. It is created if there is none.
+    fn private_folder(&self, platform: &str) -> Result<std::path::PathBuf, String>;
+
     /// Returns the current value of `platforms.<platform>.extra.<key>`.
     fn setting(&self, platform: &str, key: &str) -> Option<Value>;
 

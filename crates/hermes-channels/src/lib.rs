@@ -15,6 +15,7 @@ mod homeassistant;
 mod host;
 mod http_listener;
 mod incoming_file;
+mod matrix;
 mod mattermost;
 mod media;
 mod multipart;

@@ -47,6 +47,8 @@ pub enum VariableKind {
     /// A required value that is never shown.
     RequiredSecret,
     Required,
+    /// A value that is never shown, and not required where that other variable is set.
+    SecretUnless(&'static str),
     /// A required value that must be true.
     Switch,
     Optional,
@@ -68,6 +70,9 @@ impl Platform {
         self.variables.iter().all(|variable| match variable.kind {
             VariableKind::Optional => true,
             VariableKind::Switch => options.flag(variable.name, false),
+            VariableKind::SecretUnless(other) => {
+                options.text(variable.name).is_some() || options.text(other).is_some()
+            }
             VariableKind::Required | VariableKind::RequiredSecret => options.text(variable.name).is_some(),
         })
     }
@@ -81,6 +86,7 @@ pub const PLATFORMS: &[Platform] = &[
     crate::whatsapp::PLATFORM,
     crate::whatsapp_cloud::PLATFORM,
     crate::signal::PLATFORM,
+    crate::matrix::PLATFORM,
     crate::mattermost::PLATFORM,
     crate::homeassistant::PLATFORM,
     crate::dingtalk::PLATFORM,

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use hermes_net::HttpListener;
 use hermes_types::{
     BoxFuture, Cancel, ChannelError, Clock, PlatformRequest, PlatformRequests, PlatformResponse,
 };
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::http_listener::{RequestHandler, serve};
@@ -84,7 +84,7 @@ impl WebhookMounts {
     ) -> Result<(), ChannelError> {
         match entrance.source {
             RequestSource::Own(address) => {
-                let listener = TcpListener::bind(address).await.map_err(|error| ChannelError::Retry {
+                let listener = HttpListener::bind(address).await.map_err(|error| ChannelError::Retry {
                     after: None,
                     reason: format!("cannot listen on {address}: {error}"),
                 })?;

@@ -89,6 +89,15 @@ impl Home {
         self.legacy_or_current("platforms/pairing", "pairing")
     }
 
+    /// Returns the folder for the files of a chat platform, which is created if there is none: `platforms/NAME/store`, or
+    /// `NAME/store` where that exists.
+    pub fn platform_store(&self, platform: &str) -> Result<PathBuf> {
+        let folder =
+            self.legacy_or_current(&format!("{platform}/store"), &format!("platforms/{platform}/store"));
+        make_private(&folder)?;
+        Ok(folder)
+    }
+
     /// Returns `TERMINAL_SANDBOX_DIR`, otherwise `sandboxes/`.
     pub fn sandboxes(&self, env: &Env) -> PathBuf {
         env.get("TERMINAL_SANDBOX_DIR")
@@ -177,7 +186,7 @@ entries! {
 }
 
 /// Creates a folder with mode 0700; the mode of an existing one is restricted if that is possible.
-fn make_private(path: &Path) -> Result<()> {
+pub fn make_private(path: &Path) -> Result<()> {
     match fs::DirBuilder::new().recursive(true).mode(0o700).create(path) {
         Ok(()) => {}
         Err(_) if path.is_dir() => {}

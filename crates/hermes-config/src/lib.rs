@@ -25,7 +25,7 @@ pub mod yaml;
 
 pub use env::Env;
 pub use error::{Error, Result};
-pub use home::{Home, expand_tilde, user_home};
+pub use home::{Home, expand_tilde, make_private, user_home};
 pub use load::{Config, ConfigFileState, ConfigWarning};
 pub use managed_mode::ManagedMode;
 pub use precedence::ProgramSurface;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::keys::{self, DefaultsScope};
 use crate::tree::{expand, fold_legacy_keys, merge, normalise};
-use crate::yaml::{YamlMap, YamlValue, parse};
+use crate::yaml::{KeyPath, YamlMap, YamlValue, parse};
 use crate::{Env, Error, Home, Result, write};
 
 /// The state of the config.yaml file.
@@ -163,6 +163,17 @@ impl Config {
             .map(|finding| ConfigWarning { text: finding.to_string(), key: Some(finding.key) })
             .collect();
         Self { path: path.to_owned(), state, problem: String::new(), raw, expanded, user, merged, warnings }
+    }
+
+    /// Returns the configuration that a file with these values in addition would give.
+    #[must_use]
+    pub fn with_values(&self, values: impl IntoIterator<Item = (KeyPath, YamlValue)>, env: &Env) -> Self {
+        let mut tree = YamlValue::Map(self.raw.clone());
+        for (path, value) in values {
+            tree.set_path(path.segments(), value);
+        }
+        let YamlValue::Map(raw) = tree else { return self.clone() };
+        Self { warnings: self.warnings.clone(), ..Self::from_tree(&self.path, self.state, raw, env) }
     }
 
     /// Adds the values of `gateway.json`, an older file whose keys count where config.yaml does not set them.

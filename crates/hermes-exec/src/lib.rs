@@ -58,7 +58,7 @@ pub use docker::{
 pub use hermes_guard::strip_ansi;
 pub use line_process::LineProcess;
 pub use local::{LocalEnvironment, LocalHost, LocalOptions};
-pub use memory::{release_memory, release_program_pages};
+pub use memory::{configure_allocator, release_memory, release_program_pages};
 pub use modal::{
     ModalAccount, ModalDirectBackend, ModalDirectEnvironment, ModalGateway, ModalGatewayBackend,
     ModalGatewayEnvironment, ModalOptions, PythonSearch,
@@ -71,7 +71,7 @@ pub use remote::{
     ForwardedVariables, RemoteEnvironment, RemoteFileError, RemoteFiles, RemoteLocation, RemotePathInfo,
     RemotePathKind, RemoteProcess, RemoteProcessHandle, RemoteProcessState, RemoteShellSession,
 };
-pub use remote_backend::{Backend, HostExposure, RemoteBackend};
+pub use remote_backend::{Backend, HostExposure, RemoteBackend, TaskImage};
 pub use run_record::{end_orphaned_commands, record_commands_in};
 pub use sandbox::{
     NetworkReach, Sandbox, SandboxAccess, SandboxActivation, SandboxPaths, SandboxRefusal, SandboxReport,

@@ -26,6 +26,24 @@ pub trait Backend: Send + Sync + fmt::Debug {
     fn host_exposure(&self) -> HostExposure {
         HostExposure::Isolated
     }
+
+    /// Returns the same backend with another image, and with a folder in it. `None` where there are no images.
+    fn with_image(&self, _: &TaskImage) -> Option<Arc<dyn Backend>> {
+        None
+    }
+
+    /// Fetches the image if it has to be there before the first command.
+    fn fetch_image<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<(), RunError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// The image in which the commands of one task run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskImage {
+    pub image: String,
+    /// The folder in which commands begin.
+    pub directory: Option<String>,
 }
 
 /// Describes what a command in the environment can do to the user's own files.
@@ -53,6 +71,17 @@ impl RemoteBackend {
     /// Checks that what the backend needs on this machine works.
     pub async fn check(&self, cancel: &Cancel) -> Result<(), RunError> {
         self.backend.check(cancel).await
+    }
+
+    /// Returns the same backend with another image; `None` where there are no images.
+    pub fn with_image(&self, image: &TaskImage) -> Option<Self> {
+        let backend = self.backend.with_image(image)?;
+        Some(Self { backend, credentials: self.credentials.clone() })
+    }
+
+    /// Fetches the image if it has to be there before the first command.
+    pub async fn fetch_image(&self, cancel: &Cancel) -> Result<(), RunError> {
+        self.backend.fetch_image(cancel).await
     }
 
     pub fn is_single_machine(&self) -> bool {

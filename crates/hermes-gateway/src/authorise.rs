@@ -95,6 +95,29 @@ pub fn allows_unpaired_users(platforms: &[String], env: &Env) -> bool {
         })
 }
 
+/// Tells whether the owner has listed who may use a platform.
+pub(crate) fn has_allowlist(platform: &str, env: &Env) -> bool {
+    !allowlist(&platform.to_uppercase(), env).is_empty()
+}
+
+/// Returns the only user who may talk to the agent on a platform; none when there are several, or anybody may.
+pub fn only_user(platform: &str, paired: impl Iterator<Item = String>, env: &Env) -> Option<String> {
+    let upper = platform.to_uppercase();
+    let opened = |name: &str| env.bool(name).unwrap_or(false);
+    if opened(&format!("{upper}_ALLOW_ALL_USERS")) || opened("GATEWAY_ALLOW_ALL_USERS") {
+        return None;
+    }
+    let listed = allowlist(&upper, env);
+    let mut users: Vec<String> =
+        listed.iter().map(|entry| strip_mention_syntax(entry).to_owned()).chain(paired).collect();
+    users.sort_unstable();
+    users.dedup();
+    match users.as_slice() {
+        [only] if only != "*" => Some(only.clone()),
+        _ => None,
+    }
+}
+
 fn allowlist(upper: &str, env: &Env) -> Vec<String> {
     let of = |name: &str| env.get(name).map(split_list).unwrap_or_default();
     let mut listed = of(&format!("{upper}_ALLOWED_USERS"));

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use hermes_task::TaskGroup;
 use hermes_types::{
-    BoxFuture, Cancel, Channel, ChannelError, Clock, ConnectionStatus, Envelope, Intake, IntakeOutcome,
+    BoxFuture, Cancel, Channel, ChannelError, ChatKind, Clock, ConnectionStatus, Envelope, Intake,
+    IntakeOutcome, InvitationDecision,
 };
 
 use crate::deliver::Delivery;
@@ -159,6 +160,10 @@ struct SupervisedIntake {
 impl Intake for SupervisedIntake {
     fn accept(&self, envelope: Envelope) -> BoxFuture<'_, Result<IntakeOutcome, ChannelError>> {
         self.supervisor.intake.accept(envelope)
+    }
+
+    fn decide_invitation(&self, platform: &str, user: &str, kind: ChatKind) -> InvitationDecision {
+        self.supervisor.intake.decide_invitation(platform, user, kind)
     }
 
     fn report_connection(&self, platform: &str, connection: ConnectionStatus) {

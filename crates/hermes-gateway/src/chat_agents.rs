@@ -4,11 +4,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use hermes_agent::Agent;
-use hermes_types::{ChatAddress, Envelope, Sender, TaskId};
+use hermes_types::{ChatAddress, ChatKind, Envelope, Sender, TaskId};
 
+use crate::authorise::delivers_external_events;
 use crate::chat_prompt::context_prompt;
 use crate::deliver::Delivery;
-use crate::ports::{AgentProvider, AgentRequest};
+use crate::ports::{AgentProvider, AgentRequest, ChatAccount};
+use crate::session::{ConversationSharing, SessionIsolation};
 use crate::session_variables::chat_variables;
 use crate::settings::LiveSettings;
 
@@ -18,6 +20,20 @@ pub(crate) struct ChatParty<'a> {
     pub(crate) platform: &'a str,
     pub(crate) place: &'a ChatAddress,
     pub(crate) sender: &'a Sender,
+}
+
+impl<'a> ChatParty<'a> {
+    /// Returns the account of the person, and who hears what is said to it. Events of other services are handled for
+    /// the owner.
+    fn account(&self, isolation: SessionIsolation) -> Option<ChatAccount<'a>> {
+        if delivers_external_events(self.platform) {
+            return None;
+        }
+        let is_private = self.place.kind == ChatKind::Dm;
+        let sharing = if is_private { ConversationSharing::PerUser } else { isolation.of(self.place) };
+        let user_id = self.sender.user_id.as_deref();
+        Some(ChatAccount { platform: self.platform, user_id, is_private, sharing })
+    }
 }
 
 impl<'a> From<&'a Envelope> for ChatParty<'a> {
@@ -42,10 +58,12 @@ impl ChatAgents {
     /// Returns the agent for a chat, or a message for the user that says why there is none.
     pub(crate) fn agent_for<'a>(&self, chat: impl Into<ChatParty<'a>>) -> Result<Agent, String> {
         let chat = chat.into();
-        let context = context_prompt(chat, &self.settings.current(), &self.delivery.platforms());
+        let settings = self.settings.current();
+        let context = context_prompt(chat, &settings, &self.delivery.platforms());
         self.agents.agent(&AgentRequest {
             platform: chat.platform,
             context: Some(context),
+            account: chat.account(settings.isolation),
             ..AgentRequest::default()
         })
     }
@@ -55,9 +73,11 @@ impl ChatAgents {
         self.agents.pass_variables(task, chat_variables(&envelope.platform, key, &envelope.place));
     }
 
-    /// Returns the agent for background work of a platform, which knows no chat.
-    pub(crate) fn background_agent(&self, platform: &str) -> Result<Agent, String> {
-        self.agents.agent(&AgentRequest { platform, ..AgentRequest::default() })
+    /// Returns the agent for background work of a chat, which knows whom it works for, and not the chat.
+    pub(crate) fn background_agent<'a>(&self, chat: impl Into<ChatParty<'a>>) -> Result<Agent, String> {
+        let chat = chat.into();
+        let account = chat.account(self.settings.current().isolation);
+        self.agents.agent(&AgentRequest { platform: chat.platform, account, ..AgentRequest::default() })
     }
 
     /// Describes the model of a chat: its name, its provider and its endpoint.

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use hermes_store::{InboxInsertion, Store, WaitingMessage};
-use hermes_types::{BoxFuture, ChannelError, ChatKind, Clock, Envelope, Intake, IntakeOutcome};
+use hermes_types::{
+    BoxFuture, ChannelError, ChatKind, Clock, Envelope, Intake, IntakeOutcome, InvitationDecision,
+};
 
-use crate::authorise::AccessDecision;
+use crate::authorise::{self, AccessDecision};
 use crate::deliver::{Outbox, ReplyTarget};
 use crate::pairing::CodeRefusal;
 use crate::resources::GatewayResources;
@@ -30,6 +32,19 @@ pub struct MessageIntake {
 impl Intake for MessageIntake {
     fn accept(&self, envelope: Envelope) -> BoxFuture<'_, Result<IntakeOutcome, ChannelError>> {
         Box::pin(self.accept_envelope(envelope))
+    }
+
+    fn decide_invitation(&self, platform: &str, user: &str, kind: ChatKind) -> InvitationDecision {
+        let settings = self.settings.current();
+        // Who is not known gets a pairing code in a direct chat, unless the owner has listed who may come.
+        let may_pair = kind == ChatKind::Dm
+            && settings.unknown_sender_policy(platform) == UnknownSenderPolicy::Pair
+            && !authorise::has_allowlist(platform, &settings.env);
+        if may_pair || self.access.allows(platform, user) {
+            InvitationDecision::Accept
+        } else {
+            InvitationDecision::Decline
+        }
     }
 }
 

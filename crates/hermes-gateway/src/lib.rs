@@ -38,10 +38,12 @@ pub use gateway::{Gateway, GatewayStatus};
 pub use intake::MessageIntake;
 pub use message_sender::{ChatMessageSender, DeliveryPorts};
 pub use ports::{
-    AgentProvider, AgentRequest, AnswerToSpeak, AttachmentContent, AttachmentRequest, EventObserver,
-    FileSendPolicy, GatewayPorts, HelperPrograms, JobScriptOutcome, JobScriptRequest, MessageExpansion,
-    NoObserver, NoServices, PlatformCatalog, ProcessInfo, ProgramCommands, ScriptLanguage, SkillPrompts,
+    AgentProvider, AgentRequest, AnswerToSpeak, AttachmentContent, AttachmentRequest, ChatAccount,
+    EventObserver, FileSendPolicy, GatewayPorts, HelperPrograms, JobScriptOutcome, JobScriptRequest,
+    MessageExpansion, NoObserver, NoServices, PlatformCatalog, ProcessInfo, ProgramCommands, ScriptLanguage,
+    SkillPrompts,
 };
+pub use session::ConversationSharing;
 pub use settings::{
     GatewaySettings, LiveSettings, QuickCommand, UnknownSenderPolicy, goal_turns, quick_commands,
 };

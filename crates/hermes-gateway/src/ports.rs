@@ -12,6 +12,7 @@ use hermes_types::{
 };
 use serde_json::Value;
 
+use crate::session::ConversationSharing;
 use crate::slash::{ProgramCommand, ServiceCommand};
 
 /// Creates the agents that run turns. Called before each turn, because the configuration may have changed.
@@ -30,12 +31,26 @@ pub trait AgentProvider: Send + Sync {
     }
 }
 
+/// The account of a person on a platform, and who hears what is said to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChatAccount<'a> {
+    pub platform: &'a str,
+    /// Absent where the platform does not say who speaks.
+    pub user_id: Option<&'a str>,
+    /// Whether nobody else reads the answers.
+    pub is_private: bool,
+    /// Whether others speak in the same conversation.
+    pub sharing: ConversationSharing,
+}
+
 /// The properties a turn needs of its agent.
 #[derive(Debug, Clone, Default)]
 pub struct AgentRequest<'a> {
     pub platform: &'a str,
     /// A description of the chat, for the system text.
     pub context: Option<String>,
+    /// The account on whose behalf the agent works; absent for the owner of the home.
+    pub account: Option<ChatAccount<'a>>,
     /// The kind of conversation, where it does not get every tool of its platform.
     pub tool_user: Option<ToolUser>,
     /// A model other than the configured one.

@@ -23,6 +23,13 @@ impl SenderAccess {
         authorise::decide(self.request(envelope), &self.settings.current().env)
     }
 
+    /// Tells whether a user may use the agent on a platform.
+    pub(crate) fn allows(&self, platform: &str, user: &str) -> bool {
+        let paired = self.pairing.is_approved(platform, user);
+        let request = AccessRequest { platform, user_id: Some(user), handle: None, alt_id: None, paired };
+        authorise::decide(request, &self.settings.current().env) == AccessDecision::Granted
+    }
+
     /// Tells whether a message is from a user who is allowed individually.
     pub(crate) fn is_from_owner(&self, envelope: &Envelope) -> bool {
         authorise::is_owner(self.request(envelope), &self.settings.current().env)

@@ -8,7 +8,10 @@
 mod context_files;
 mod invocation;
 mod memory;
+mod memory_history;
+mod person;
 mod personality;
+mod recall;
 mod sanitize;
 mod skill_group;
 mod skills;
@@ -19,7 +22,13 @@ pub use invocation::{LEARN, PLAN, PreloadedSkills, invoke_text};
 pub use memory::{
     MemoryChange, MemoryFile, MemoryLimits, MemoryRefusal, MemoryState, MemoryStore, USAGE_RULE,
 };
+pub use memory_history::{MemoryAuthor, MemoryRecord};
+pub use person::{ChatIdentity, People, PersonName};
 pub use personality::{BUILT_IN as BUILT_IN_PERSONALITIES, Personality, personality, personality_names};
+pub use recall::{
+    MAX_RECALLED, RecalledStatement, Statement, choose as choose_recalled, recall_words,
+    render as render_recalled,
+};
 pub use skill_group::SkillGroup;
 pub use skills::store::bundle::BundleSource;
 pub use skills::store::curator::{

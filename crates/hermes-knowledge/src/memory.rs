@@ -6,12 +6,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use hermes_config::lock::{FileLock, LockTimeout};
-use hermes_config::{Home, write};
+use hermes_config::{Home, make_private, write};
 use hermes_guard::{InjectionFinding, TextOrigin, find_injections};
 use hermes_text::{head, with_commas};
+use hermes_types::Clock;
 use thiserror::Error;
+
+use crate::memory_history::{self, HistoryRecorder, MemoryAuthor, MemoryRecord};
 
 const DELIMITER: &str = "\n§\n";
 const RULE_WIDTH: usize = 46;
@@ -97,16 +101,90 @@ pub enum MemoryRefusal {
     File(String),
 }
 
-/// Reads and changes the two memory files of a home.
+/// Reads and changes memory files: those of a home, or those about one person.
 #[derive(Debug, Clone)]
 pub struct MemoryStore {
     folder: PathBuf,
     limits: MemoryLimits,
+    recorder: Option<HistoryRecorder>,
 }
 
 impl MemoryStore {
     pub fn new(home: &Home, limits: MemoryLimits) -> Self {
-        Self { folder: home.join("memories"), limits }
+        Self::in_folder(home.memories(), limits)
+    }
+
+    /// Opens the files in a folder of their own, such as that of one person.
+    pub fn in_folder(folder: PathBuf, limits: MemoryLimits) -> Self {
+        Self { folder, limits, recorder: None }
+    }
+
+    /// Records each change, so that it can be undone.
+    #[must_use]
+    pub fn recorded(self, author: MemoryAuthor, clock: Arc<dyn Clock>) -> Self {
+        Self { recorder: Some(HistoryRecorder { author, clock }), ..self }
+    }
+
+    /// Returns the recorded changes, oldest first.
+    pub fn history(&self) -> Vec<MemoryRecord> {
+        memory_history::read(&self.folder)
+    }
+
+    /// Takes back a recorded change. Refused when the file was changed since, unless this was the last change to it.
+    pub fn undo(&self, number: u64) -> Result<MemoryRecord, MemoryRefusal> {
+        let records = self.history();
+        let found = records.iter().find(|record| record.number == number);
+        let record = found.ok_or(MemoryRefusal::Incomplete("There is no change with this number."))?.clone();
+        let Some(target) = MemoryFile::parse(&record.target) else {
+            return Err(MemoryRefusal::Incomplete(
+                "The change is about a file that this release does not know.",
+            ));
+        };
+        let (_lock, path) = self.lock(target)?;
+        let entries = read(&path).map(|text| split(&text)).unwrap_or_default();
+        if entries != record.after {
+            return Err(MemoryRefusal::Incomplete(
+                "The file was changed since; undo the later changes first.",
+            ));
+        }
+        self.replace(target, &path, &entries, &record.before)?;
+        Ok(record)
+    }
+
+    /// Replaces all entries, as a person edited them.
+    pub fn replace_all(&self, target: MemoryFile, text: &str) -> Result<MemoryState, MemoryRefusal> {
+        let entries = split(text);
+        let limit = self.limit(target);
+        for entry in &entries {
+            check_words(&MemoryChange::Add { content: entry.clone() })?;
+        }
+        let (_lock, path) = self.lock(target)?;
+        let before = read(&path).map(|text| split(&text)).unwrap_or_default();
+        if length(&entries) > limit {
+            return Err(MemoryRefusal::Full {
+                words: format!(
+                    "The text has {} characters; the limit is {}.",
+                    with_commas(length(&entries)),
+                    with_commas(limit)
+                ),
+                usage: format!("{}/{}", with_commas(length(&entries)), with_commas(limit)),
+                entries: before,
+            });
+        }
+        self.replace(target, &path, &before, &entries)?;
+        Ok(self.state_of(target, entries, ""))
+    }
+
+    /// Removes the profile of a person, also from the recorded changes. Returns whether there was anything.
+    pub fn forget_profile(&self) -> Result<bool, MemoryRefusal> {
+        let (_lock, path) = self.lock(MemoryFile::User)?;
+        let recorded = memory_history::remove(&self.folder, MemoryFile::User.as_str());
+        let had_records = recorded.map_err(|error| file_error(&error))?;
+        match fs::remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(had_records),
+            Err(error) => Err(file_error(&error)),
+        }
     }
 
     /// Returns the entries on disk. A missing or unreadable file has none.
@@ -145,12 +223,7 @@ impl MemoryStore {
         for change in changes {
             check_words(change)?;
         }
-        let path = self.path(target);
-        let file_error = |error: &dyn std::fmt::Display| MemoryRefusal::File(error.to_string());
-        fs::create_dir_all(&self.folder).map_err(|error| file_error(&error))?;
-        let lock_path = path.with_added_extension("lock");
-        let _lock =
-            FileLock::acquire(&lock_path, LockTimeout::SETTINGS).map_err(|error| file_error(&error))?;
+        let (_lock, path) = self.lock(target)?;
         let text = read(&path).unwrap_or_default();
         let mut entries = split(&text);
         let before = entries.clone();
@@ -165,11 +238,36 @@ impl MemoryStore {
         if length(&entries) > limit && length(&entries) > length(&before) {
             return Err(too_long(target, changes, &before, &entries, limit));
         }
-        if entries != before {
-            let text = entries.join(DELIMITER);
-            write::replace(&path, text.as_bytes()).map_err(|error| file_error(&error))?;
-        }
+        self.replace(target, &path, &before, &entries)?;
         Ok(self.state_of(target, entries, message))
+    }
+
+    /// Takes the lock of a file.
+    fn lock(&self, target: MemoryFile) -> Result<(FileLock, PathBuf), MemoryRefusal> {
+        let path = self.path(target);
+        make_private(&self.folder).map_err(|error| file_error(&error))?;
+        let lock = FileLock::acquire(&path.with_added_extension("lock"), LockTimeout::SETTINGS);
+        Ok((lock.map_err(|error| file_error(&error))?, path))
+    }
+
+    /// Replaces the entries of a locked file and records the change, before the file changes: a record whose change
+    /// did not happen is refused by `undo`.
+    fn replace(
+        &self,
+        target: MemoryFile,
+        path: &Path,
+        before: &[String],
+        after: &[String],
+    ) -> Result<(), MemoryRefusal> {
+        if before == after {
+            return Ok(());
+        }
+        if let Some(recorder) = &self.recorder {
+            recorder
+                .record(&self.folder, target.as_str(), before, after)
+                .map_err(|error| file_error(&error))?;
+        }
+        write::replace(path, after.join(DELIMITER).as_bytes()).map_err(|error| file_error(&error))
     }
 
     fn state_of(&self, target: MemoryFile, entries: Vec<String>, message: &'static str) -> MemoryState {
@@ -187,6 +285,10 @@ impl MemoryStore {
     fn path(&self, target: MemoryFile) -> PathBuf {
         self.folder.join(target.file())
     }
+}
+
+fn file_error(error: &dyn std::fmt::Display) -> MemoryRefusal {
+    MemoryRefusal::File(error.to_string())
 }
 
 /// Refuses to change a file that a rewrite would damage, such as one edited by hand, and saves a copy of it.

@@ -1,4 +1,5 @@
-//! The only HTTP and WebSocket client, and the connections of protocols made of lines.
+//! The only HTTP and WebSocket client, the connections of protocols made of lines, and the connections of our HTTP
+//! servers.
 //!
 //! Holds TLS, proxies, connection reuse, time limits, size caps, redirects and the checks on requests to untrusted
 //! URLs. Does not parse what it fetches, and does not retry: callers know what may be repeated. Every request has a
@@ -8,6 +9,7 @@ mod client;
 mod config;
 mod error;
 mod failure;
+mod http_listener;
 mod line_stream;
 mod redirect;
 mod request;
@@ -27,6 +29,7 @@ pub use url::Url;
 pub use client::HttpClient;
 pub use config::{CertificateVerification, Config, ProxyMode};
 pub use error::{Error, TimeoutPhase};
+pub use http_listener::{HttpListener, serve_connection};
 pub use line_stream::{LineStream, StreamSecurity};
 pub use request::{HttpRequest, RedirectPolicy, UrlTrust};
 pub use resolve::{HostResolver, SystemResolver};

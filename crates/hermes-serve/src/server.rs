@@ -7,12 +7,10 @@ use std::time::Duration;
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
+use hermes_net::{HttpListener, serve_connection};
 use hermes_task::TaskGroup;
-use hermes_types::{Cancel, Clock, OUT_OF_DESCRIPTORS, is_out_of_descriptors};
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hermes_types::{Cancel, Clock};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::app::App;
@@ -23,9 +21,6 @@ use crate::{chat, health, idle, jobs, responses, runs};
 
 /// The most open connections; more wait to be accepted.
 const CONNECTIONS: usize = 8192;
-/// The delay before the next attempt when no connection can be accepted.
-const AFTER_FAILURE: Duration = Duration::from_millis(100);
-const HEADERS_TIMEOUT: Duration = Duration::from_secs(15);
 /// The time running responses get when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -73,7 +68,7 @@ pub(crate) async fn listen(
         address: address.to_owned(),
         reason: error.to_string(),
     };
-    let listener = TcpListener::bind(address).await.map_err(refused)?;
+    let listener = HttpListener::bind(address).await.map_err(refused)?;
     let local = listener.local_addr().map_err(refused)?;
     let tasks = Arc::new(TaskGroup::new(cancel));
     let connections = tasks.clone();
@@ -82,57 +77,16 @@ pub(crate) async fn listen(
     Ok(ServerHandle { address: local, tasks })
 }
 
-async fn accept(listener: TcpListener, router: Router, tasks: &TaskGroup, clock: &dyn Clock) {
+async fn accept(mut listener: HttpListener, router: Router, tasks: &TaskGroup, clock: &dyn Clock) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut is_short = false;
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                if std::mem::take(&mut is_short) {
-                    tracing::info!(target: "hermes::life", "connections are accepted again");
-                }
-                let router = router.clone();
-                drop(tasks.spawn_cooperative("a connection", move |cancel| async move {
-                    serve(stream, router, &cancel).await;
-                    drop(permit);
-                }));
-            }
-            // Descriptors may become free in a moment. The shortage is logged once, however long it lasts.
-            Err(error) if is_out_of_descriptors(&error) => {
-                if !std::mem::replace(&mut is_short, true) {
-                    tracing::error!(target: "hermes::life", "connections wait: {OUT_OF_DESCRIPTORS}");
-                }
-                clock.sleep(AFTER_FAILURE).await;
-            }
-            // The client closed the connection before it was accepted: the next one may succeed.
-            Err(error) => {
-                tracing::warn!(%error, "a connection was not accepted");
-                clock.sleep(AFTER_FAILURE).await;
-            }
-        }
-    }
-}
-
-/// Serves a connection until it closes. When the server stops, a running response is completed first.
-async fn serve(stream: TcpStream, router: Router, cancel: &Cancel) {
-    // Small frames must be sent without delay.
-    let _ = stream.set_nodelay(true);
-    let service = TowerToHyperService::new(router);
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = cancel.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended early");
+        let stream = listener.accept(clock).await;
+        let service = TowerToHyperService::new(router.clone());
+        drop(tasks.spawn_cooperative("a connection", move |cancel| async move {
+            serve_connection(stream, service, &cancel).await;
+            drop(permit);
+        }));
     }
 }
 

@@ -60,6 +60,21 @@ pub(crate) fn open_for_writing(path: &Path) -> Result<(Connection, JournalMode)>
     Ok((connection, journal))
 }
 
+/// Opens a connection that no other process shares: it keeps the lock it takes first, and every commit is synced.
+pub(crate) fn open_exclusively(path: &Path) -> Result<Connection> {
+    prepare_file(path)?;
+    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let fail = |error: rusqlite::Error| Error::from_sqlite(path, &error);
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(fail)?;
+    connection
+        .execute_batch(
+            "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+             PRAGMA journal_size_limit = 1048576; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -256;",
+        )
+        .map_err(fail)?;
+    Ok(connection)
+}
+
 /// Opens a connection that only reads. It sees the last committed state and never delays the writer.
 pub(crate) fn open_for_reading(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

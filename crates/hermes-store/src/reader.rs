@@ -30,7 +30,7 @@ pub(crate) enum ReadAccess {
 #[derive(Debug, Clone)]
 pub(crate) struct ReaderPool {
     queue: Sender<Job>,
-    /// Marks the threads that have to free their page caches after their next job.
+    /// Marks the threads that have to close their connections after their next job.
     release: Arc<[AtomicBool; THREADS]>,
 }
 
@@ -61,7 +61,8 @@ impl ReaderPool {
         Ok(Self { queue, release })
     }
 
-    /// Frees the page caches. A busy thread frees its own after its current job.
+    /// Closes the connections with their caches. A busy thread closes its own after its current job; the next read opens
+    /// one again.
     pub(crate) fn release_memory(&self) {
         for wanted in self.release.iter() {
             wanted.store(true, Ordering::Relaxed);
@@ -97,14 +98,9 @@ impl ReaderThread {
         }
     }
 
-    fn release_memory_if_wanted(&self) {
-        let wanted =
-            self.release.get(self.number).is_some_and(|wanted| wanted.swap(false, Ordering::Relaxed));
-        if wanted
-            && let Some((connection, _)) = &self.open
-            && let Err(error) = connection.execute_batch("PRAGMA shrink_memory")
-        {
-            tracing::debug!(%error, "a reader keeps its memory");
+    fn release_memory_if_wanted(&mut self) {
+        if self.release.get(self.number).is_some_and(|wanted| wanted.swap(false, Ordering::Relaxed)) {
+            self.open = None;
         }
     }
 

@@ -12,6 +12,7 @@ mod all {
     mod log;
     mod messages;
     mod processes;
+    mod records;
     mod requests;
     mod search;
     mod sessions;

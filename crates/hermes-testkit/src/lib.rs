@@ -22,6 +22,7 @@ pub mod homeassistant;
 mod http;
 mod load;
 pub mod mail;
+pub mod matrix;
 pub mod mattermost;
 mod model;
 mod peer;

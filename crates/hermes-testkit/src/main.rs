@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use hermes_testkit::discord::FakeDiscord;
+use hermes_testkit::matrix::{self, FakeMatrix};
 use hermes_testkit::slack::{self, FakeSlack};
 use hermes_testkit::telegram::FakeTelegram;
 use hermes_testkit::{LoadTest, ModelScript, ModelServer, RealClock, RecordedRequest, percentile};
@@ -91,6 +92,13 @@ enum Command {
         #[arg(long, default_value = "42:test")]
         token: String,
     },
+    /// Be a Matrix homeserver with one person, Ann, and a direct chat with the bot. Ann says each line that is typed; what the bot has
+    /// said is printed with the next line.
+    Matrix {
+        /// The port on 127.0.0.1 to listen on; 0 takes a free one.
+        #[arg(long, default_value_t = 0)]
+        port: u16,
+    },
     /// Read a script and say whether it is well-formed.
     Check {
         /// The scripts to read.
@@ -108,6 +116,7 @@ fn main() -> ExitCode {
         }
         Command::Discord { port } => serve_discord(port),
         Command::Slack { port } => serve_slack(port),
+        Command::Matrix { port } => serve_matrix(port),
         Command::Telegram { port, token } => serve_telegram(&token, port),
         Command::Check { scripts } => check(&scripts),
     };
@@ -130,6 +139,27 @@ fn serve_discord(port: u16) -> Result<(), hermes_testkit::Error> {
     loop {
         std::thread::park();
     }
+}
+
+/// Chats by the terminal: a line of the input is a message of Ann.
+fn serve_matrix(port: u16) -> Result<(), hermes_testkit::Error> {
+    let server = FakeMatrix::start_at(port)?;
+    let ann = server.person("Ann");
+    let room = server.room("", &[&ann]);
+    println!("{}", server.base_url());
+    println!("MATRIX_ACCESS_TOKEN={} room {room}; type what {ann} says", matrix::TOKEN);
+    let mut said = 0;
+    for line in std::io::stdin().lines().map_while(Result::ok) {
+        if !line.is_empty() {
+            server.says(&ann, &room, &line);
+        }
+        // What the bot said since is printed with each line, also with an empty one.
+        let messages = server.said(&room);
+        for message in messages.iter().skip(std::mem::replace(&mut said, messages.len())) {
+            println!("bot: {}", message.text);
+        }
+    }
+    Ok(())
 }
 
 fn serve_telegram(token: &str, port: u16) -> Result<(), hermes_testkit::Error> {

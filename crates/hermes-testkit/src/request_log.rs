@@ -139,11 +139,15 @@ impl RecordedRequest {
     }
 
     pub fn model(&self) -> &str {
-        &self.peek().model
+        // On Bedrock's wire the model is part of the path.
+        match (self.wire(), self.path().split('/').rev().nth(1)) {
+            (Some(Wire::Converse), Some(model)) => model,
+            _ => &self.peek().model,
+        }
     }
 
     pub fn wants_stream(&self) -> bool {
-        self.peek().stream.unwrap_or_default()
+        self.peek().stream.unwrap_or_else(|| self.path().ends_with("/converse-stream"))
     }
 
     /// Tells whether a chat request asked for usage at the end of its stream.

@@ -1,4 +1,5 @@
-//! Removes reasoning that a model put between tags inside its answer, while it streams or afterwards.
+//! Removes reasoning that a model put between tags inside its answer, and recalled memories that it repeats, while it
+//! streams or afterwards.
 //!
 //! An opening tag starts a block only at the start of a line, so that prose which mentions a tag survives; a
 //! complete pair is removed wherever it is. Deciding that for a tag in mid-line needs its closing tag, so text
@@ -8,12 +9,13 @@
 use std::borrow::Cow;
 
 /// The opening and closing form of each tag; they match in any case.
-const TAGS: [(&str, &str); 5] = [
+const TAGS: [(&str, &str); 6] = [
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
     ("<reasoning>", "</reasoning>"),
     ("<reasoning_scratchpad>", "</reasoning_scratchpad>"),
     ("<thought>", "</thought>"),
+    ("<memory-context>", "</memory-context>"),
 ];
 
 /// Separates a streamed answer into shown text and reasoning. Use one per answer, or `reset` between them.
@@ -201,6 +203,23 @@ pub fn strip_think(text: &str) -> Cow<'_, str> {
     Cow::Owned(scrubber.finish().visible)
 }
 
+/// Returns the text without the recalled memories that a model repeated in it, everything else unchanged.
+pub fn strip_recalled(text: &str) -> Cow<'_, str> {
+    const OPEN: &str = "<memory-context>";
+    const CLOSE: &str = "</memory-context>";
+    if !text.contains(OPEN) {
+        return Cow::Borrowed(text);
+    }
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(OPEN) {
+        kept.push_str(before);
+        rest = after.split_once(CLOSE).map_or("", |(_, after)| after);
+    }
+    kept.push_str(rest);
+    Cow::Owned(kept.trim_end().to_owned())
+}
+
 /// Returns the content of the text's reasoning blocks, trimmed, without repetitions, joined by blank lines, or
 /// `None` when there is none.
 pub fn extract_inline_reasoning(text: &str) -> Option<String> {
@@ -253,6 +272,17 @@ fn tail_that_may_become(text: &str, tag: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn recalled_notes_are_removed() {
+        for (text, kept) in [
+            ("a <b> c", "a <b> c"),
+            ("so <memory-context>x</memory-context> it is", "so  it is"),
+            ("answer\n\n<memory-context>\nx", "answer"),
+        ] {
+            assert_eq!(super::strip_recalled(text), kept);
+        }
+    }
+
     use proptest::prelude::*;
 
     use super::*;

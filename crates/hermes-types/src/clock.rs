@@ -34,6 +34,11 @@ impl Timestamp {
     }
 }
 
+/// Returns a wait that was doubled so many times, up to the longest.
+pub fn doubling_wait(first: Duration, doublings: u32, longest: Duration) -> Duration {
+    first.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX)).min(longest)
+}
+
 /// The clock that every crate reads.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// Returns the wall-clock time, which may step.

@@ -31,7 +31,7 @@ use std::pin::Pin;
 pub use api_mode::ApiMode;
 pub use call::{CallIds, ToolCall};
 pub use civil_time::CivilTime;
-pub use clock::{Clock, Deadline, Timestamp, WallClock};
+pub use clock::{Clock, Deadline, Timestamp, WallClock, doubling_wait};
 pub use descriptors::{OUT_OF_DESCRIPTORS, is_out_of_descriptors};
 pub use envelope::{
     Attachment, AttachmentKind, ChatAddress, ChatKind, ChatPart, DeliveryCertainty, DeliveryReceipt,
@@ -52,9 +52,9 @@ pub use platform::{
 pub use platform_request::{PlatformRequest, PlatformRequests, PlatformResponse};
 pub use port::{
     Channel, ChannelCapabilities, ChannelError, CommandOutput, ConnectionStatus, DeltaSink, Environment,
-    ExternalMemory, Frontend, Intake, IntakeOutcome, LengthUnit, MessageSender, MessageStatus, Model,
-    RunError, SendOutcome, ShellCommand, SideModel, SubagentOutcome, SubagentReport, SubagentSpawner,
-    SubagentTask, SubagentToolCall, Tool, ToolContext, TurnHooks,
+    ExternalMemory, Frontend, Intake, IntakeOutcome, InvitationDecision, LengthUnit, MessageSender,
+    MessageStatus, Model, RunError, SendOutcome, ShellCommand, SideModel, SubagentOutcome, SubagentReport,
+    SubagentSpawner, SubagentTask, SubagentToolCall, Tool, ToolContext, TurnHooks,
 };
 pub use provenance::{ContextItem, Provenance};
 pub use raw_json::{JsonFields, RawJson};

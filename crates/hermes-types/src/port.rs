@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::envelope::{ChatAddress, DeliveryCertainty, DeliveryReceipt, Envelope, OutgoingMessage};
+use crate::envelope::{ChatAddress, ChatKind, DeliveryCertainty, DeliveryReceipt, Envelope, OutgoingMessage};
 use crate::event::{TurnEvent, UserAnswer, UserQuestion};
 use crate::hook::HookEvent;
 use crate::id::{SessionId, TaskId};
@@ -263,9 +263,19 @@ pub enum LengthUnit {
     Utf16,
 }
 
+/// What to do about an invitation into a chat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InvitationDecision {
+    Accept,
+    Decline,
+}
+
 /// The receiver of incoming envelopes.
 pub trait Intake: Send + Sync {
     fn accept(&self, envelope: Envelope) -> BoxFuture<'_, Result<IntakeOutcome, ChannelError>>;
+
+    /// Decides whether the agent follows somebody into a chat, on platforms where it is asked to. Must not block.
+    fn decide_invitation(&self, platform: &str, user: &str, kind: ChatKind) -> InvitationDecision;
 
     /// Records the state of a channel's connection, which the status output shows. Must not block.
     fn report_connection(&self, platform: &str, connection: ConnectionStatus) {
@@ -423,8 +433,8 @@ pub trait ExternalMemory: Send + Sync {
         Vec::new()
     }
 
-    /// Returns what the memory holds about the user's text of a new turn.
-    fn recall<'a>(&'a self, words: &'a str) -> BoxFuture<'a, Option<String>>;
+    /// Returns what the memory holds about the user's text of a new turn in this session.
+    fn recall<'a>(&'a self, session: &'a SessionId, words: &'a str) -> BoxFuture<'a, Option<String>>;
 
     /// Stores the user's text and the answer of a turn that completed.
     fn store_turn<'a>(&'a self, user: &'a str, assistant: &'a str) -> BoxFuture<'a, ()>;

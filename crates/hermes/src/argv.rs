@@ -93,9 +93,82 @@ pub(crate) fn join_session_names(
     result
 }
 
+/// The commands whose flags other programs' scripts write in other forms.
+const RESEARCH: [&str; 2] = ["batch", "compress"];
+
+/// Writes the flags of a research command as it declares them: `_` in a name becomes `-`, `--flag=True` becomes `--flag`, and
+/// `--flag=False` and `--noflag` are left out. `None` for another command.
+pub(crate) fn research_flags(
+    arguments: &[OsString],
+    switches_of: impl Fn(&str) -> Vec<String>,
+) -> Option<Vec<OsString>> {
+    let is_flag = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with('-'));
+    let at = arguments.iter().skip(1).position(|word| !is_flag(word))? + 1;
+    let command = arguments.get(at)?.to_str().filter(|word| RESEARCH.contains(word))?;
+    let switches = switches_of(command);
+    let is_switch = |name: &str| switches.iter().any(|switch| switch == name);
+    let truth = |word: &str| match word.to_ascii_lowercase().as_str() {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    };
+    let (before, after) = arguments.split_at_checked(at + 1)?;
+    let mut result = before.to_vec();
+    let mut waiting = after.iter().peekable();
+    while let Some(argument) = waiting.next() {
+        let Some(flag) =
+            argument.to_str().and_then(|word| word.strip_prefix("--")).filter(|flag| !flag.is_empty())
+        else {
+            result.push(argument.clone());
+            continue;
+        };
+        let (name, value) = match flag.split_once('=') {
+            Some((name, value)) => (name.replace('_', "-"), Some(value)),
+            None => (flag.replace('_', "-"), None),
+        };
+        if is_switch(&name) {
+            let spoken = waiting.next_if(|next| value.is_none() && next.to_str().and_then(truth).is_some());
+            let spoken = value.or_else(|| spoken.and_then(|word| word.to_str()));
+            match spoken.map(truth) {
+                Some(Some(false)) => {}
+                Some(None) => result.push(argument.clone()),
+                Some(Some(true)) | None => result.push(format!("--{name}").into()),
+            }
+        } else if name.strip_prefix("no").map(|rest| rest.trim_start_matches('-')).is_some_and(is_switch) {
+            // A switch that is off needs no word.
+        } else {
+            result.push(match value {
+                Some(value) => format!("--{name}={value}").into(),
+                None => format!("--{name}").into(),
+            });
+        }
+    }
+    Some(result)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_of_research_commands_have_many_forms() {
+        let written = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let switches = |_: &str| vec!["resume".to_owned(), "verbose".to_owned()];
+            let result = research_flags(&words, switches)?;
+            Some(result.join(std::ffi::OsStr::new(" ")).into_string().unwrap())
+        };
+        let check =
+            |given: &str, expected: &str| assert_eq!(written(given).as_deref(), Some(expected), "{given}");
+        check("hermes batch --run_name=42 --resume", "hermes batch --run-name=42 --resume");
+        check("hermes batch --batch_size 10 --resume=True", "hermes batch --batch-size 10 --resume");
+        check("hermes batch --resume False --verbose true", "hermes batch --verbose");
+        check("hermes batch --noresume --no-verbose", "hermes batch");
+        check("hermes batch --providers_order=a,b_c", "hermes batch --providers-order=a,b_c");
+        check("hermes batch --resume=maybe", "hermes batch --resume=maybe");
+        assert_eq!(written("hermes chat --resume"), None);
+        assert_eq!(written("hermes"), None);
+    }
 
     fn check(given: &str, expected: &[&str]) {
         let words = given.split(' ').map(OsString::from);

@@ -142,7 +142,9 @@ impl RollingFile {
 impl Subscriber for FileLogger {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         let is_life = metadata.target() == LIFE && self.echo != LogEcho::Nothing;
-        let is_logged = (*metadata.level() <= self.lowest || is_life) && metadata.is_event();
+        // A library that reports each of its steps would be most of the log.
+        let lowest = if metadata.target().starts_with("matrix_sdk") { Level::WARN } else { self.lowest };
+        let is_logged = (*metadata.level() <= lowest || is_life) && metadata.is_event();
         is_logged || TaskNames::is_task(metadata)
     }
 

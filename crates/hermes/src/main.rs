@@ -26,13 +26,18 @@ use output::Console;
 use wiring::secret_managers;
 
 fn main() -> ExitCode {
+    hermes_exec::configure_allocator();
     let output = Console::new();
     let (arguments, profile) = argv::take_profile(std::env::args_os());
     if let Err(error) = enter_profile(&arguments, profile.as_deref()) {
         output.error(&describe(&error));
         return ExitCode::FAILURE;
     }
-    let cli = match Cli::try_parse_from(argv::join_session_names(arguments, cli::is_command)) {
+    let arguments = match argv::research_flags(&arguments, cli::switches_of) {
+        Some(arguments) => arguments,
+        None => argv::join_session_names(arguments, cli::is_command),
+    };
+    let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => match cli::unknown_command(&error, &command_words()) {
             Some(words) => {
@@ -168,6 +173,8 @@ fn run(cli: Cli, context: &ProgramContext, output: &Console) -> anyhow::Result<E
             command::webhook::run(command.unwrap_or_default(), context, output)
         }
         CliCommand::Acp => command::acp::run(context, output),
+        CliCommand::Compress(arguments) => command::compress::run(&arguments, context, output),
+        CliCommand::Batch(arguments) => command::batch::run(&arguments, context, output),
         CliCommand::Mcp { command } => command::mcp::run(command, context, output),
         CliCommand::Cron { command } => command::cron::run(command, context, output),
         CliCommand::Skills { command } => command::skills::run(command.unwrap_or_default(), context, output),

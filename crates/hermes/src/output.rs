@@ -116,6 +116,21 @@ impl Console {
         let _ = writeln!(io::stderr(), "{text}");
     }
 
+    /// Tells whether a line that changes can be drawn.
+    pub(crate) fn draws_status() -> bool {
+        io::stderr().is_terminal()
+    }
+
+    /// Draws a line in the place of the last one of standard error, where it can be drawn. An empty text removes it.
+    pub(crate) fn status(text: &str) {
+        if Self::draws_status() {
+            let width =
+                rustix::termios::tcgetwinsize(io::stderr()).map_or(80, |size| usize::from(size.ws_col));
+            let width = if width == 0 { 79 } else { width - 1 };
+            let _ = write!(io::stderr(), "\r\u{1b}[2K{}", hermes_text::head(text, width));
+        }
+    }
+
     pub(crate) fn error(&self, text: &str) {
         self.notice(&format!("error: {text}"));
     }

@@ -29,10 +29,13 @@ mod all {
     mod life;
     mod long_talk;
     mod mail_peer;
+    mod matrix_peer;
     mod mcp;
+    mod memory;
     mod mixture;
     mod more_platforms;
     mod pictures;
+    mod research;
     mod scenario;
     mod screen;
     mod screen_session;

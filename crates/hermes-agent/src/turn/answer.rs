@@ -1,6 +1,9 @@
 //! Acts on an answer: runs its tools, continues one that was cut off, repeats the request for an empty one.
 
+use std::borrow::Cow;
+
 use hermes_store::Error as StoreError;
+use hermes_text::strip_recalled;
 use hermes_types::{
     CallKind, Completion, Delta, FinishReason, HookEvent, Message, MessageContent, Role, TurnEvent,
 };
@@ -31,6 +34,11 @@ impl RunningTurn<'_> {
         let from_responses = completion.provider_items.is_some();
         let output = completion.usage.map_or(0, |usage| usage.output);
         let mut message = completion.message;
+        if let MessageContent::Text(text) = &mut message.content
+            && let Cow::Owned(kept) = strip_recalled(text)
+        {
+            *text = kept;
+        }
         self.result.last_reasoning.clone_from(&message.reasoning);
         let reply = classify(&message);
         if reply != ReplyKind::TruncatedCall {

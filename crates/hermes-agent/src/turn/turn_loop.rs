@@ -26,6 +26,8 @@ pub(super) const MAX_COMPRESSIONS: u32 = 3;
 const PRESSURE: f64 = 0.85;
 /// The most characters that hooks may add to a turn.
 const MAX_HOOK_CONTEXT: usize = 20_000;
+/// The most characters that a memory may add to a turn.
+const MAX_RECALL: usize = 6_000;
 const SUM_UP: &str = include_str!("../texts/sum_up.md").trim_ascii();
 
 /// The user's input as the model should read it.
@@ -194,7 +196,9 @@ impl<'a> RunningTurn<'a> {
     pub(super) async fn prepare(&mut self) {
         let at = self.first;
         if let Some(memory) = &self.scope.agent.external_memory {
-            self.recall = memory.recall(&self.input.content.text()).await.map(|text| (at, text));
+            let session = &self.transcript.conversation.session;
+            let recalled = memory.recall(session, &self.input.content.text()).await;
+            self.recall = recalled.map(|text| (at, head(&text, MAX_RECALL).to_owned()));
         }
         let (agent, conversation) = (self.scope.agent, &*self.transcript.conversation);
         let context = hooks::ask(agent, HookEvent::PreLlmCall, self.scope.cancel, || {

@@ -2,13 +2,12 @@
 //!
 //! Invariant: the response is 200 only after the intake has accepted the update; until then Telegram keeps it.
 
-use hermes_net::StatusCode;
+use hermes_net::{HttpListener, StatusCode};
 use hermes_types::{
     BoxFuture, Cancel, ChannelError, ConnectionStatus, Intake, PlatformRequest, PlatformResponse,
 };
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq as _;
-use tokio::net::TcpListener;
 
 use super::TelegramChannel;
 use super::entity::TelegramIdentity;
@@ -27,7 +26,7 @@ impl TelegramChannel {
         intake: &dyn Intake,
         cancel: &Cancel,
     ) -> Result<(), ChannelError> {
-        let listener = TcpListener::bind(&webhook.address).await.map_err(|error| ChannelError::Retry {
+        let listener = HttpListener::bind(&webhook.address).await.map_err(|error| ChannelError::Retry {
             after: None,
             reason: format!("TELEGRAM_WEBHOOK_PORT: cannot listen on {}: {error}", webhook.address),
         })?;

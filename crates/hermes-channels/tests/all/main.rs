@@ -6,6 +6,7 @@ mod dingtalk;
 mod discord;
 mod email;
 mod homeassistant;
+mod matrix;
 mod mattermost;
 mod signal;
 mod slack;

@@ -1,6 +1,7 @@
 //! Test doubles for channels: a host that stores documents in memory, and an intake that records envelopes.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use hermes_channels::{
@@ -10,7 +11,7 @@ use hermes_channels::{
 use hermes_net::{Config, HttpClient, PrivateAddresses};
 use hermes_types::{
     Attachment, BoxFuture, Cancel, Channel, ChannelError, ChatAddress, ChatKind, ChatPart, Clock,
-    ConnectionStatus, Envelope, Intake, IntakeOutcome, OutgoingMessage, WebImage,
+    ConnectionStatus, Envelope, Intake, IntakeOutcome, InvitationDecision, OutgoingMessage, WebImage,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -83,6 +84,12 @@ impl ChannelHost for MemoryHost {
 
     fn save_document(&self, name: &str, value: &Value) {
         self.documents.lock().unwrap().insert(name.to_owned(), value.clone());
+    }
+
+    fn private_folder(&self, platform: &str) -> Result<PathBuf, String> {
+        let folder = self.folder.path().join("private").join(platform);
+        std::fs::create_dir_all(&folder).unwrap();
+        Ok(folder)
     }
 
     fn setting(&self, platform: &str, key: &str) -> Option<Value> {
@@ -177,6 +184,8 @@ struct RecordedMessages {
     paused: bool,
     /// The number of envelopes submitted, accepted or not.
     attempts: usize,
+    /// The users whose invitations are accepted.
+    welcome: Vec<String>,
 }
 
 impl RecordingIntake {
@@ -190,6 +199,11 @@ impl RecordingIntake {
     pub(crate) fn set_paused(&self, shut: bool) {
         self.taken.lock().unwrap().paused = shut;
         self.changed.notify_waiters();
+    }
+
+    /// Accepts the invitations of a user.
+    pub(crate) fn welcome(&self, user: &str) {
+        self.taken.lock().unwrap().welcome.push(user.to_owned());
     }
 
     pub(crate) fn envelopes(&self) -> Vec<Envelope> {
@@ -271,6 +285,15 @@ impl Intake for RecordingIntake {
             self.changed.notify_waiters();
             accepted
         })
+    }
+
+    fn decide_invitation(&self, _: &str, user: &str, _: ChatKind) -> InvitationDecision {
+        let taken = self.taken.lock().unwrap();
+        if taken.welcome.iter().any(|known| known == user) {
+            InvitationDecision::Accept
+        } else {
+            InvitationDecision::Decline
+        }
     }
 
     fn report_connection(&self, _: &str, connection: ConnectionStatus) {

@@ -17,6 +17,7 @@ fn what_platforms_can_do_is_known_without_a_connection() {
         ("whatsapp", 4096, LengthUnit::Scalars),
         ("whatsapp_cloud", 4096, LengthUnit::Scalars),
         ("signal", 8000, LengthUnit::Utf16),
+        ("matrix", 4000, LengthUnit::Scalars),
         ("mattermost", 4000, LengthUnit::Scalars),
         ("homeassistant", 4096, LengthUnit::Scalars),
         ("dingtalk", 20_000, LengthUnit::Scalars),

@@ -14,6 +14,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     choice("model.api_mode", "", &["chat_completions", "codex_responses", "anthropic_messages", "bedrock_converse"], "Wire format; derived from provider and endpoint when unset"),
     int("model.context_length", "", "Context window in tokens, when detection is wrong"),
     int("model.max_tokens", "", "Cap on the length of one answer, in tokens"),
+    choice("model.tool_parser", "", &["deepseek_v3", "deepseek_v31", "deepseek_v3_1", "glm45", "glm47", "hermes", "kimi_k2", "llama3_json", "llama4_json", "longcat", "mistral", "qwen", "qwen3_coder"], "How tool calls are written in the text of a server that returns raw text").ours(),
     int("model.ollama_num_ctx", "", "Context window asked of an Ollama server; its own when unset"),
     any("fallback_model", "", "Model used when the main one fails: provider and model, or a list tried in order"),
     text("fallback_model.provider", "", "Provider of the fallback"),

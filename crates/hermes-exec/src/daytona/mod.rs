@@ -21,7 +21,7 @@ use crate::remote::{
     AfterCommand, CliError, ForwardedVariables, INTERRUPTED, Instance, InstanceProvider, ManagedInstance,
     PerTaskCache, RemoteEnvironment, RemoteShell, ScriptTransport,
 };
-use crate::remote_backend::{Backend, uploader};
+use crate::remote_backend::{Backend, TaskImage, uploader};
 use api::DaytonaApi;
 use transport::DaytonaTransport;
 
@@ -91,6 +91,12 @@ impl Backend for DaytonaBackend {
     fn open(&self, task: &str, credentials: &CredentialFiles) -> RemoteEnvironment {
         let options = DaytonaOptions { task: task.to_owned(), ..self.options.clone() };
         RemoteEnvironment::new(self.account.open(options), Some(uploader(credentials)))
+    }
+
+    fn with_image(&self, wanted: &TaskImage) -> Option<Arc<dyn Backend>> {
+        let mut options = DaytonaOptions { image: wanted.image.clone(), ..self.options.clone() };
+        options.directory = wanted.directory.clone().or(options.directory);
+        Some(Arc::new(Self { account: Arc::clone(&self.account), options }))
     }
 }
 

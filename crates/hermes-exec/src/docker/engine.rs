@@ -19,6 +19,10 @@ const PLACES: [&str; 3] =
 const NAMES: [&str; 2] = ["docker", "podman"];
 const CHECK_LIMIT: Duration = Duration::from_secs(5);
 const PROBE_LIMIT: Duration = Duration::from_mins(2);
+const INSPECT_LIMIT: Duration = Duration::from_secs(10);
+const PULL_LIMIT: Duration = Duration::from_mins(10);
+/// The most characters of what a failed fetch said.
+const PULL_CHARS: usize = 500;
 
 /// A container engine, reached through its client.
 #[derive(Debug)]
@@ -100,6 +104,28 @@ impl DockerEngine {
                     .await;
             }
         });
+    }
+
+    /// Fetches an image that the engine does not have.
+    pub(super) async fn fetch(&self, image: &str, cancel: &Cancel) -> Result<(), RunError> {
+        let run = async |words: [&str; 3], limit| {
+            let words: Vec<String> =
+                words.iter().filter(|word| !word.is_empty()).map(|word| (*word).to_owned()).collect();
+            self.cli.run(&words, None, limit, cancel).await
+        };
+        // An engine that cannot say whether it has the image finds out when it starts a container.
+        match run(["image", "inspect", image], INSPECT_LIMIT).await {
+            Ok(said) if said.code != 0 => {}
+            _ => return Ok(()),
+        }
+        match run(["pull", image, ""], PULL_LIMIT).await {
+            Ok(said) if said.code == 0 => Ok(()),
+            Ok(said) => {
+                let text: String = said.text.chars().take(PULL_CHARS).collect();
+                Err(RunError::Unavailable(format!("the image {image} cannot be fetched: {text}")))
+            }
+            Err(error) => Err(RunError::Unavailable(format!("the image {image} cannot be fetched: {error}"))),
+        }
     }
 
     /// Opens the task's environment; all callers that name the same task share one as long as any of them

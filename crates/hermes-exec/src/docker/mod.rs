@@ -23,7 +23,7 @@ use crate::remote::{
     AfterCommand, CliError, CliTransport, CommandForm, ForwardedVariables, INTERRUPTED, Instance,
     InstanceProvider, ManagedInstance, RemoteEnvironment, RemoteShell, ScriptTransport, TIMED_OUT,
 };
-use crate::remote_backend::{Backend, HostExposure};
+use crate::remote_backend::{Backend, HostExposure, TaskImage};
 pub(crate) use arguments::container_directory;
 use arguments::{EngineFeatures, InitProcess, PersistentFolders, directory, run_arguments};
 
@@ -117,6 +117,16 @@ impl Backend for DockerBackend {
 
     fn host_exposure(&self) -> HostExposure {
         if self.options.shows_host_folders() { HostExposure::UserFiles } else { HostExposure::Isolated }
+    }
+
+    fn with_image(&self, wanted: &TaskImage) -> Option<Arc<dyn Backend>> {
+        let mut options = DockerOptions { image: wanted.image.clone(), ..self.options.clone() };
+        options.directory = wanted.directory.clone().or(options.directory);
+        Some(Arc::new(Self { engine: Arc::clone(&self.engine), options }))
+    }
+
+    fn fetch_image<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), RunError>> {
+        Box::pin(self.engine.fetch(&self.options.image, cancel))
     }
 }
 

@@ -29,14 +29,15 @@ impl AllowedPaths {
     /// writable as a whole, so that new files can be created in it.
     pub(super) fn of(limits: &SandboxLimits, can_mount: bool) -> Result<Self, String> {
         let mut openings = Self::default();
+        let known = limits.known_paths();
         openings.readable =
-            openings.open_paths_below(Path::new("/"), |path| limits.read_access(path), can_mount)?;
+            openings.open_paths_below(Path::new("/"), |path| limits.read_access(path), can_mount, &known)?;
         for root in &limits.writable {
             let parts = if can_mount && limits.write_access(root) == SubtreeAccess::Mixed {
                 openings.masked_by_mounts.push(root.clone());
                 vec![root.clone()]
             } else {
-                openings.open_paths_below(root, |path| limits.write_access(path), can_mount)?
+                openings.open_paths_below(root, |path| limits.write_access(path), can_mount, &known)?
             };
             openings.writable.extend(parts);
         }
@@ -53,8 +54,9 @@ impl AllowedPaths {
         root: &Path,
         part: impl Fn(&Path) -> SubtreeAccess,
         can_mount: bool,
+        known: &[PathBuf],
     ) -> Result<Vec<PathBuf>, String> {
-        match open_subtrees(root, part, if can_mount { MANY } else { MOST }) {
+        match open_subtrees(root, part, if can_mount { MANY } else { MOST }, known) {
             Ok(parts) => {
                 self.listed.extend(parts.listed);
                 Ok(parts.open)

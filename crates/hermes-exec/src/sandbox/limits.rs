@@ -70,6 +70,11 @@ impl SandboxLimits {
         self.project == self.user_home
     }
 
+    /// Returns the paths that commands need, also where a folder around them cannot be listed.
+    pub(super) fn known_paths(&self) -> Vec<PathBuf> {
+        [&self.user_home, &self.project].into_iter().chain(&self.writable).cloned().collect()
+    }
+
     /// Returns why a path may not be read; `None` where it may. Links must have been followed already.
     pub(super) fn unreadable_reason(&self, path: &Path) -> Option<DenyReason> {
         self.unreadable.reason(path)

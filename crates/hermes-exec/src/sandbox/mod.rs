@@ -269,8 +269,9 @@ impl Sandbox {
 
 /// The text for a sandbox in which only the rules for files are in force.
 const PARTIAL: &str = " It is weaker here: this system gives programs no user namespaces, so commands can reach sockets of \
-                       other programs (the session bus, editors, tmux, ssh and gpg agents, Docker), and what they change in \
-                       a repository's settings is put back afterwards instead of being prevented. Allowing unprivileged user \
+                       other programs (the session bus, editors, tmux, ssh and gpg agents, Docker) and change modes and times \
+                       of your files anywhere, and what they change in a repository's settings is put back afterwards \
+                       instead of being prevented. Allowing unprivileged user \
                        namespaces (`kernel.unprivileged_userns_clone=1`, `kernel.apparmor_restrict_unprivileged_userns=0`) \
                        closes this.";
 

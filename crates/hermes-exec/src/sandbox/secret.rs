@@ -18,7 +18,8 @@ use super::stores::{DEVICES, STARTUP, STORES, SYSTEM_STORES};
 /// the model reads anyway.
 const READABLE_IN_HERMES_HOME: &[&str] = &[
     "SOUL.md",
-    "memories",
+    // Profiles of people are not for everybody who talks to the agent.
+    "memories/MEMORY.md",
     "skills",
     "plans",
     "cache",
@@ -56,6 +57,10 @@ const IN_HERMES_HOME: &[&str] = &[
     "state.db-shm",
     "sessions",
     "logs",
+    "memories/USER.md",
+    "memories/USER.md.before-reset",
+    "memories/history.jsonl",
+    "memories/users",
     "pairing",
     "profiles",
     "cron",
@@ -64,6 +69,9 @@ const IN_HERMES_HOME: &[&str] = &[
     "checkpoints",
     "credentials",
     "whatsapp",
+    "platforms",
+    "matrix",
+    "matrix_session.json",
     "sandboxes",
     "processes.json",
 ];

@@ -1,6 +1,7 @@
 //! Determines the project folder, and the paths to allow around what is denied.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::SandboxPaths;
@@ -70,11 +71,13 @@ pub(super) struct OpenSubtrees {
 }
 
 /// Finds the open parts; if there are more than `most`, returns the folder with too many. Links are left out:
-/// their targets are allowed, or not, where they really are.
+/// their targets are allowed, or not, where they really are. In a folder that cannot be listed, such as a `/home` that
+/// shows nobody its users, only the way to the known paths is followed.
 pub(super) fn open_subtrees(
     root: &Path,
     part: impl Fn(&Path) -> SubtreeAccess,
     most: usize,
+    known: &[PathBuf],
 ) -> Result<OpenSubtrees, PathBuf> {
     let mut found = OpenSubtrees::default();
     let mut waiting = vec![root.to_owned()];
@@ -87,19 +90,33 @@ pub(super) fn open_subtrees(
             }
             SubtreeAccess::Mixed => {}
         }
-        let entries = fs::read_dir(&next).into_iter().flatten().flatten();
-        let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+        let real = match fs::read_dir(&next) {
+            Ok(entries) => {
+                let real =
+                    entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+                real.map(|entry| entry.path()).collect()
+            }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => steps_to(known, &next),
+            Err(_) => Vec::new(),
+        };
         let room = most.saturating_sub(found.open.len() + waiting.len());
         let before = waiting.len();
-        waiting.extend(
-            real.map(|entry| entry.path()).filter(|path| part(path) != SubtreeAccess::Closed).take(room + 1),
-        );
+        waiting.extend(real.into_iter().filter(|path| part(path) != SubtreeAccess::Closed).take(room + 1));
         if waiting.len() - before > room {
             return Err(next);
         }
         found.listed.push(next);
     }
     Ok(found)
+}
+
+/// Returns the entries of a folder on the way to these paths.
+fn steps_to(known: &[PathBuf], folder: &Path) -> Vec<PathBuf> {
+    let step = |path: &PathBuf| Some(folder.join(path.strip_prefix(folder).ok()?.components().next()?));
+    let mut steps: Vec<PathBuf> = known.iter().filter_map(step).collect();
+    steps.sort();
+    steps.dedup();
+    steps
 }
 
 #[cfg(test)]
@@ -122,14 +139,22 @@ mod tests {
             (true, None) => SubtreeAccess::Open,
             (true, Some(_)) => SubtreeAccess::Closed,
         };
-        let mut found = open_subtrees(&root, part, 100).unwrap();
+        let mut found = open_subtrees(&root, part, 100, &[]).unwrap();
         found.open.sort();
         assert_eq!(found.open, [root.join("a/other"), root.join("b")]);
         assert_eq!(found.listed, [root.clone(), root.join("a")]);
-        assert!(open_subtrees(&root.join("a/secret"), part, 100).unwrap().open.is_empty());
-        assert!(open_subtrees(&root, part, 2).is_ok());
+        assert!(open_subtrees(&root.join("a/secret"), part, 100, &[]).unwrap().open.is_empty());
+        assert!(open_subtrees(&root, part, 2, &[]).is_ok());
         fs::create_dir(root.join("a/third")).unwrap();
-        assert!(open_subtrees(&root, part, 2).is_err());
+        assert!(open_subtrees(&root, part, 2, &[]).is_err());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_listed_is_passed_through() {
+        let folder = Path::new("/home");
+        let known = ["/home/me", "/home/me/project", "/tmp"].map(PathBuf::from);
+        assert_eq!(steps_to(&known, folder), [PathBuf::from("/home/me")]);
+        assert_eq!(steps_to(&known, Path::new("/srv")), Vec::<PathBuf>::new());
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::remote::{
     ManagedInstance, PerTaskCache, ProgramLookup, RemoteEnvironment, RemoteShell, ScriptTransport,
     find_program, safe_name,
 };
-use crate::remote_backend::Backend;
+use crate::remote_backend::{Backend, TaskImage};
 use crate::variables::Variables;
 
 const CHECK_LIMIT: Duration = Duration::from_secs(10);
@@ -168,6 +168,13 @@ impl Backend for SingularityBackend {
 
     fn check<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), RunError>> {
         Box::pin(self.host.check(cancel))
+    }
+
+    fn with_image(&self, wanted: &TaskImage) -> Option<Arc<dyn Backend>> {
+        let mut options =
+            SingularityOptions { image: format!("docker://{}", wanted.image), ..self.options.clone() };
+        options.directory = wanted.directory.clone().or(options.directory);
+        Some(Arc::new(Self { host: Arc::clone(&self.host), options }))
     }
 }
 

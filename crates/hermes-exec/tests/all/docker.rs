@@ -70,11 +70,23 @@ impl Peer {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Returns the ids of the containers of a task, a line each.
+    fn container_ids(&self, task: &str) -> String {
+        self.docker(&["ps", "-aq", "--filter", &format!("label=hermes-task-id={}", own(task))])
+    }
+
     /// Returns the number of containers of a task.
     fn containers(&self, task: &str) -> usize {
-        self.docker(&["ps", "-aq", "--filter", &format!("label=hermes-task-id={}", own(task))])
-            .lines()
-            .count()
+        self.container_ids(task).lines().count()
+    }
+
+    /// Returns the number of processes in the containers of a task.
+    fn processes(&self, task: &str) -> usize {
+        let containers =
+            self.docker(&["ps", "-q", "--filter", &format!("label=hermes-task-id={}", own(task))]);
+        // The first line is a heading.
+        let count = |id: &str| self.docker(&["top", id]).lines().count().saturating_sub(1);
+        containers.lines().map(count).sum()
     }
 
     async fn close(&self, docker: &DockerEnvironment, task: &str) {
@@ -257,21 +269,56 @@ async fn peer_an_image_that_is_not_there_and_an_engine_that_does_not_answer_are_
     assert!(failed.contains("is the engine running?"), "{failed}");
 }
 
+/// Checks a stop in a container that is full. Whether anything in it can still be ended depends on whether the engine's
+/// own program for that needs one more thread there.
 #[tokio::test]
-async fn peer_a_container_without_room_for_a_process_is_replaced() {
+async fn peer_after_a_stop_without_room_for_a_process_the_next_command_runs() {
     let Some(engine) = Peer::started() else { return };
     let docker = engine.engine.open(engine.options("full"));
     let there = RemoteFixture(&*docker);
     there.check("true", "").await;
-    let filler = "import os,time\nos.setsid()\ntry:\n while True:\n  if not os.fork(): time.sleep(600)\nexcept OSError: time.sleep(600)";
-    let second = std::time::Duration::from_secs(2);
-    let late =
-        there.run_with("python3 -c \"$(cat)\"", None, Some(filler.as_bytes()), second, &Cancel::new()).await;
-    assert_eq!(late.exit_code, 124);
-    assert!(late.output.ends_with("the next command gets a new one]"), "{late:?}");
-    there.check("echo again", "again\n").await;
+    let before = engine.container_ids("full");
+    // Each process is a small program: copies of Python would use up the memory first, and those that are killed for it
+    // make room.
+    let filler = "import os,time\nos.setsid()\ntry:\n while True:\n  if not os.fork(): os.execvp('sleep', ['sleep', '600'])\nexcept OSError: time.sleep(600)";
+    let cancel = Cancel::new();
+    let filled = async {
+        until(|| engine.processes("full") >= 256).await;
+        cancel.cancel();
+    };
+    let (late, ()) = tokio::join!(
+        there.run_with("python3 -c \"$(cat)\"", None, Some(filler.as_bytes()), LONG, &cancel),
+        filled
+    );
+    assert_eq!(late.exit_code, 130);
+    there.check("echo again | cat", "again\n").await;
+    let replaced = late.output.ends_with("the next command gets a new one]");
+    assert_eq!(replaced, engine.container_ids("full") != before, "{late:?}");
     drop(docker);
     super::support::until(|| engine.containers("full") == 0).await;
+}
+
+#[tokio::test]
+async fn peer_a_container_that_does_not_respond_is_replaced() {
+    let Some(engine) = Peer::started() else { return };
+    let docker = engine.engine.open(engine.options("paused"));
+    let there = RemoteFixture(&*docker);
+    there.check("true", "").await;
+    let before = engine.container_ids("paused");
+    let (mark, cancel) = (mark(), Cancel::new());
+    let shell = never_ends(&mark);
+    let paused = async {
+        until(|| running(&mark).len() == 2).await;
+        engine.docker(&["pause", before.trim()]);
+        cancel.cancel();
+    };
+    let (late, ()) = tokio::join!(there.run_with(&shell, None, None, LONG, &cancel), paused);
+    assert_eq!(late.exit_code, 130);
+    assert!(late.output.ends_with("the next command gets a new one]"), "{late:?}");
+    there.check("echo again", "again\n").await;
+    assert_ne!(engine.container_ids("paused"), before);
+    until(|| running(&mark).is_empty()).await;
+    engine.close(&docker, "paused").await;
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 //! to try.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hermes_exec::{
@@ -335,7 +335,12 @@ async fn the_home_folder_is_usable_and_its_secrets_are_not() {
     };
     let (finished, _) =
         run("echo hello > notes.txt && mkdir -p new/deep && echo x > new/deep/f && cat notes.txt").await;
-    assert_eq!((finished.exit_code, finished.output.trim()), (0, "hello"), "{finished:?}");
+    if local.sandbox_is_partial() {
+        // Nothing new can be made beside protected files, and the report says so.
+        assert!(finished.output.contains("Permission denied"), "{finished:?}");
+    } else {
+        assert_eq!((finished.exit_code, finished.output.trim()), (0, "hello"), "{finished:?}");
+    }
     for shell in [
         "cat .ssh/id_ed25519",
         "cat .aws/credentials",
@@ -377,6 +382,9 @@ async fn the_home_folder_is_usable_and_its_secrets_are_not() {
         assert!(!home.join(path).exists(), "{path}: {report:?}");
     }
     // The file is renamed, not deleted: the user may have created it meanwhile.
+    if local.sandbox_is_partial() {
+        return;
+    }
     let mut kept = fs::read_dir(&home).unwrap().flatten().map(|entry| entry.path());
     let vimrc = kept.find(|path| path.to_string_lossy().contains(".vimrc.taken-aside-")).unwrap();
     assert_eq!(fs::read_to_string(vimrc).unwrap(), "evil\n");
@@ -473,6 +481,9 @@ async fn nothing_of_the_hermes_home_is_read_but_what_is_shown() {
         "mcp-tokens/t.json",
         "a-new-feature/token",
         "whatsapp/creds.json",
+        "memories/USER.md",
+        "memories/history.jsonl",
+        "memories/users/telegram/7/USER.md",
     ];
     let shown =
         ["skills/x/SKILL.md", "cache/a.txt", "results/r.txt", "image_cache/i.txt", "memories/MEMORY.md"];
@@ -546,10 +557,13 @@ async fn owners_modes_and_times_of_files_outside_stay() {
     let Some(cell) = SandboxFixture::new() else { return };
     let outside = cell.root.join("user/other/o.txt");
     let before = fs::metadata(&outside).unwrap();
-    for shell in ["chmod 777 ~/other/o.txt", "touch -d 2001-01-01 ~/other/o.txt", "chmod 700 /usr"] {
-        let (finished, report) = cell.run(shell).await;
-        assert_ne!(finished.exit_code, 0, "{shell}");
-        assert!(report.refused.is_some(), "{shell}: {finished:?}");
+    // Landlock has no rule for modes and times: only mounts keep them, and the guide says so.
+    if !cell.local.sandbox_is_partial() {
+        for shell in ["chmod 777 ~/other/o.txt", "touch -d 2001-01-01 ~/other/o.txt", "chmod 700 /usr"] {
+            let (finished, report) = cell.run(shell).await;
+            assert_ne!(finished.exit_code, 0, "{shell}");
+            assert!(report.refused.is_some(), "{shell}: {finished:?}");
+        }
     }
     let after = fs::metadata(&outside).unwrap();
     assert_eq!(
@@ -643,27 +657,64 @@ async fn submodules_are_guarded_like_the_repository_around_them() {
 /// capabilities.
 #[tokio::test]
 async fn the_same_holds_for_an_ordinary_user() {
+    repeat_as_nobody(&["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+}
+
+/// Repeats tests as an ordinary user of a system that gives programs no user namespaces, as Ubuntu does.
+#[tokio::test]
+async fn the_same_holds_where_user_namespaces_are_not_allowed() {
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/without_namespaces.py");
+    repeat_as_nobody(&["python3", program]);
+}
+
+/// Checks that commands work where the folder around the home cannot be listed, as with a `/home` that shows nobody
+/// its users.
+#[tokio::test]
+async fn a_home_in_a_folder_that_cannot_be_listed_can_be_worked_in() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
+    let inside = folder.path().join("users");
+    fs::create_dir(&inside).unwrap();
+    repeat_tests_as_nobody(
+        &["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"],
+        &inside,
+        &["escape::a_refusal_", "escape::every_way_out", "sandbox::a_project_can_be_worked_on"],
+    );
+}
+
+/// Runs this program's tests of the sandbox once more, by a command that changes the user.
+fn repeat_as_nobody(change_user: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let inside = folder.path().join("home");
+    fs::create_dir(&inside).unwrap();
+    let tests = ["escape", "sandbox::", "sockets", "planted_files"];
+    repeat_tests_as_nobody(change_user, &inside, &tests);
+}
+
+/// Runs some of this program's tests once more, in a folder that is given to that user.
+fn repeat_tests_as_nobody(change_user: &[&str], folder: &Path, tests: &[&str]) {
     if !rustix::process::geteuid().is_root() || !Sandbox::is_possible() {
         hermes_testkit::peer_is_missing("root, and Landlock");
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("tests");
+    let program = folder.join("tests");
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    std::os::unix::fs::chown(folder.path(), Some(65534), Some(65534)).unwrap();
+    std::os::unix::fs::chown(folder, Some(65534), Some(65534)).unwrap();
     #[expect(clippy::disallowed_methods, reason = "the test runs itself once more")]
-    let done = std::process::Command::new("setpriv")
-        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+    let done = std::process::Command::new(change_user[0])
+        .args(&change_user[1..])
         .arg(&program)
-        .args(["escape", "sandbox::", "sockets", "planted_files::ordinary", "--test-threads", "2"])
-        .env("HOME", folder.path())
-        .env("TMPDIR", folder.path())
+        .args(tests)
+        .args(["--test-threads", "2"])
+        .env("HOME", folder)
+        .env("TMPDIR", folder)
         // The process is not root, and a missing peer that needs root must not fail the tests.
         .env_remove("HERMES_TEST_PEERS")
-        .current_dir(folder.path())
+        .current_dir(folder)
         .output();
     let Ok(done) = done else {
-        hermes_testkit::peer_is_missing("setpriv");
+        hermes_testkit::peer_is_missing(change_user[0]);
         return;
     };
     let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);

@@ -89,6 +89,15 @@ impl SandboxedHost {
         }
     }
 
+    /// Checks that commands work, or are refused in words where the system permits no mounts.
+    async fn works_with_mounts(&self, from: &str, commands: &[&str]) {
+        if self.host.open(self.root.join(from)).sandbox_is_partial() {
+            self.refused(from, commands).await;
+        } else {
+            self.works(from, commands).await;
+        }
+    }
+
     async fn refused(&self, from: &str, commands: &[&str]) {
         for command in commands {
             let finished = self.run(from, command).await;
@@ -167,7 +176,8 @@ async fn in_a_full_temporary_folder_the_delicate_parts_of_a_home_are_kept() {
     for number in 0..5_000 {
         fs::write(fenced.root.join(number.to_string()), "").unwrap();
     }
-    fenced.works("user/proj", &["echo x > ../../17", "echo x > ../../new", "echo x > ~/other/o.txt"]).await;
+    fenced.works("user/proj", &["echo x > ../../17", "echo x > ~/other/o.txt"]).await;
+    fenced.works_with_mounts("user/proj", &["echo x > ../../new"]).await;
     fenced.refused("user/proj", &["echo x >> ~/.bashrc", "echo x >> ../../hermes/config.yaml"]).await;
     fenced.refused("user/proj", PRYING).await;
     let planted = fenced.run("user/proj", "echo planted > ~/.zshrc").await.output;
@@ -219,6 +229,7 @@ async fn a_home_below_the_temporary_folder_can_be_worked_in() {
             assert_eq!(finished.exit_code, 0, "mounts {mounts}: {shell}: {}", finished.output);
         }
         assert!(user.join("proj/a/d").exists());
+        let mounts = !local.sandbox_is_partial();
         let prying = run("cat ~/.ssh/id_ed25519").await;
         assert!(prying.exit_code != 0 && !prying.output.contains("content"), "{}", prying.output);
         // Without mounts nothing can be created beside the home, and the report says so.
@@ -236,7 +247,7 @@ async fn a_home_below_the_temporary_folder_can_be_worked_in() {
 async fn in_the_home_folder_what_is_there_can_be_changed_but_not_the_delicate_parts() {
     let Some(fenced) = SandboxedHost::new() else { return };
     fenced.works("user", &["echo x >> notes.txt", "touch other/new proj/new"]).await;
-    fenced.works("user", &["echo x > made-here.txt && cat made-here.txt"]).await;
+    fenced.works_with_mounts("user", &["echo x > made-here.txt && cat made-here.txt"]).await;
     fenced.refused("user", &["echo x >> .bashrc", "touch .ssh/x"]).await;
     fenced.refused("user", &["cat .ssh/id_ed25519", "cat .aws/credentials", "head ../hermes/.env"]).await;
 }

@@ -7,7 +7,7 @@ use hermes_agent::{
     Agent, Conversation, STOP_GRACE, TurnEnding, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork,
 };
 use hermes_config::settings::BudgetSettings;
-use hermes_schedule::Job;
+use hermes_schedule::{Job, JobOrigin};
 use hermes_store::{ChargeRange, EndReason, Store};
 use hermes_task::TaskGroup;
 use hermes_types::{Clock, ModelError, SessionId, SessionKind, Timestamp, ToolUser, TurnId};
@@ -17,8 +17,9 @@ use super::job_list::JobList;
 use super::run::JobFailure;
 use super::send_filter::filter_own_targets;
 use super::unattended_frontend::{DangerousCommands, UnattendedFrontend};
-use crate::ports::{AgentProvider, AgentRequest};
+use crate::ports::{AgentProvider, AgentRequest, ChatAccount};
 use crate::resources::GatewayResources;
+use crate::session::ConversationSharing;
 use crate::session_variables::job_variables;
 use crate::settings::LiveSettings;
 
@@ -34,6 +35,17 @@ pub(super) struct JobAgents {
     jobs: JobList,
     addressing: JobAddressing,
     turns: Arc<TaskGroup>,
+}
+
+/// Returns the account that created a job in a chat. Homes of other programs do not name the user; there, the id of a
+/// direct message's chat is the user's on most platforms.
+fn origin_account(origin: &JobOrigin) -> ChatAccount<'_> {
+    ChatAccount {
+        platform: &origin.platform,
+        user_id: Some(origin.user_id.as_deref().unwrap_or(&origin.chat_id)),
+        is_private: false,
+        sharing: ConversationSharing::PerUser,
+    }
 }
 
 impl JobAgents {
@@ -67,6 +79,7 @@ impl JobAgents {
                 provider: job.provider.as_deref(),
                 base_url: job.base_url.as_deref(),
                 toolsets: toolsets.as_deref(),
+                account: job.origin.as_ref().map(origin_account),
                 ..AgentRequest::default()
             })
             .map_err(|words| JobFailure::new("Configuration", words))?;

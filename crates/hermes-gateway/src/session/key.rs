@@ -20,6 +20,14 @@ pub enum ConversationSharing {
     PerUser,
 }
 
+impl SessionIsolation {
+    /// Says who shares the conversation of a chat that is no direct message.
+    pub(crate) fn of(self, place: &ChatAddress) -> ConversationSharing {
+        let is_thread = place.thread_id.as_deref().is_some_and(|id| !id.is_empty());
+        if is_thread { self.in_threads } else { self.in_groups }
+    }
+}
+
 impl Default for SessionIsolation {
     fn default() -> Self {
         Self { in_groups: ConversationSharing::PerUser, in_threads: ConversationSharing::PerUser }
@@ -45,8 +53,7 @@ pub fn session_key(
         }
         return parts.join(":");
     }
-    let sharing = if thread.is_some() { isolation.in_threads } else { isolation.in_groups };
-    if sharing == ConversationSharing::PerUser {
+    if isolation.of(place) == ConversationSharing::PerUser {
         parts.extend(participant);
     }
     parts.join(":")

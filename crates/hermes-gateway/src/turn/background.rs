@@ -102,7 +102,7 @@ impl BackgroundTurns {
         id: &str,
     ) -> Result<Result<String, String>, AgentError> {
         let envelope = &row.envelope;
-        let agent = match self.agents.background_agent(&envelope.platform) {
+        let agent = match self.agents.background_agent(envelope) {
             Ok(agent) => agent,
             Err(reason) => return Ok(Err(reason)),
         };

@@ -1,5 +1,9 @@
 //! Classifies paths for the rules.
 
+use std::borrow::Cow;
+
+use super::unwrap::{is_glob, matches_glob};
+
 /// Folders that contain the operating system.
 const SYSTEM: &[&str] = &[
     "/home",
@@ -99,7 +103,7 @@ pub(super) fn collapse(path: &str) -> String {
                     parts.push("..");
                 }
             }
-            part => parts.push(part),
+            part => parts.push(spelled_out(part, absolute && parts.is_empty())),
         }
     }
     while parts.len() > usize::from(!absolute)
@@ -115,6 +119,31 @@ pub(super) fn collapse(path: &str) -> String {
 pub(super) fn is_vital(path: &str) -> bool {
     let collapsed = collapse(path);
     NEVER.contains(&collapsed.as_str())
+}
+
+/// Returns the name of a sensitive file or folder that a pattern can stand for: `.bash?c`, `et[c]`.
+fn spelled_out(part: &str, is_first: bool) -> &str {
+    const OTHERS: &[&str] = &[
+        "sda",
+        "nvme0n1",
+        "vda",
+        ".ssh",
+        ".aws",
+        ".hermes",
+        ".env",
+        "config.yaml",
+        "auth.json",
+        "shadow",
+        "sys",
+    ];
+    // A pattern of little else than wildcards means many files, and rules look at those as they are.
+    let literal = part.chars().filter(|c| !matches!(c, '*' | '?' | '[' | ']')).count();
+    if !is_glob(part) || literal < if is_first { 1 } else { 2 } {
+        return part;
+    }
+    let folders = SYSTEM.iter().map(|folder| folder.trim_start_matches('/')).filter(|_| is_first);
+    let files = [OTHERS, RC_FILES, CREDENTIAL_FILES].into_iter().flatten().copied().filter(|_| !is_first);
+    folders.chain(files).find(|name| matches_glob(part, name)).unwrap_or(part)
 }
 
 pub(super) fn is_temporary(path: &str) -> bool {
@@ -170,6 +199,7 @@ pub(super) fn sensitive(path: &str) -> Option<SensitivePath> {
 
 /// Tells whether a path contains keys or passwords. Public keys, `known_hosts` and `.ssh/config` do not count.
 pub(super) fn is_secret(path: &str) -> bool {
+    let path = if is_glob(path) { Cow::Owned(collapse(path)) } else { Cow::Borrowed(path) };
     let public = [".pub", "known_hosts", ".ssh/config"].iter().any(|ending| path.ends_with(ending));
     !public
         && (path == ".env"

@@ -284,3 +284,23 @@ proptest! {
         prop_assert_eq!(found.first().map(String::as_str), Some(key));
     }
 }
+#[test]
+fn patterns_of_file_names_hide_no_names() {
+    check(&[
+        ("/sbin/mk[f]s.ext4 /dev/sda", "DENY format filesystem"),
+        ("/bin/[q-s]m -rf ~", "DENY delete the system or a home folder"),
+        ("/bin/[!x]m -rf ~", "DENY delete the system or a home folder"),
+        ("curl x | /bin/b?sh", "pipe remote content to shell"),
+        ("rm -rf /e??", "DENY delete the system or a home folder"),
+        ("rm -rf /h*", "DENY delete the system or a home folder"),
+        ("echo x > /et[c]/passwd", "overwrite system config"),
+        ("dd if=/dev/zero of=/dev/s[d]a", "DENY write to block device"),
+        ("echo x >> ~/.bashr[c]", "change a shell start-up file"),
+        ("cp x ~/.bash?c", "change a shell start-up file"),
+        ("cat src/*.rs", ""),
+        ("for f in src/[a-z]*.rs; do wc -l $f; done", ""),
+        ("rm build/*.o", ""),
+        ("/usr/bin/pyth?n3 -V", ""),
+        ("ls ~/.b*", ""),
+    ]);
+}

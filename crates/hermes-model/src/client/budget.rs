@@ -16,6 +16,7 @@ use hermes_types::{
 enum Scope {
     Turn,
     Day,
+    Run,
 }
 
 /// One limit and the amount spent under it; clones share the count.
@@ -45,6 +46,12 @@ impl SpendingAccount {
         }
     }
 
+    /// Creates the account of a run of many conversations.
+    pub fn run(limit_micro_usd: u64) -> Self {
+        let cap = SpendingCap { micro_usd: Some(limit_micro_usd), tokens: None };
+        Self { scope: Scope::Run, cap, spent: Arc::default() }
+    }
+
     fn turn(cap: SpendingCap) -> Self {
         Self { scope: Scope::Turn, cap, spent: Arc::default() }
     }
@@ -55,6 +62,7 @@ impl SpendingAccount {
             let (who, key) = match self.scope {
                 Scope::Turn => ("This turn has", "budget.per_turn_usd"),
                 Scope::Day => ("Today's calls have", "budget.per_day_usd"),
+                Scope::Run => ("This run has", "--max-cost"),
             };
             let its = if self.scope == Scope::Day { "their" } else { "its" };
             return Err(ModelError::Budget(format!(
@@ -188,6 +196,20 @@ mod tests {
     #[track_caller]
     fn refusal(budget: &Budget) -> String {
         budget.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_limit_of_a_run_is_shared_by_its_turns() {
+        let run = SpendingAccount::run(1_500_000);
+        let turn = || Budget::new(SpendingCap::default()).with_account(run.clone());
+        turn().charge(Usage::default(), A_DOLLAR);
+        assert_eq!(turn().check(), Ok(()));
+        turn().charge(Usage::default(), A_DOLLAR);
+        let said = refusal(&turn());
+        assert!(
+            said.contains("This run has spent $2.0000 of its limit of $1.5000. Raise `--max-cost`"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod endpoint_stats;
 mod exchange;
 mod local_server;
 mod pictures;
+mod raw_tool_calls;
 mod refusal_messages;
 mod replay_filter;
 mod retry_policy;
@@ -44,6 +45,7 @@ pub use endpoint::{
     PresentedCredential,
 };
 pub use endpoint_stats::EndpointStats;
+pub use raw_tool_calls::RawToolCallModel;
 pub use retry_policy::RetryPolicy;
 
 /// A model with its fallbacks.

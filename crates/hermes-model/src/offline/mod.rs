@@ -52,7 +52,8 @@ impl Model for OfflineModel {
 fn answer(request: &ModelRequest) -> Message {
     let turn = current_turn(&request.messages);
     let Some((asked, since)) = turn.split_first() else { return assistant_message(EXPLANATION.trim()) };
-    let intents = intent::read(&asked.content.text());
+    // What a memory recalled is no request.
+    let intents = intent::read(hermes_text::strip_think(&asked.content.text()).trim());
     let made: Vec<&ToolCall> = since.iter().flat_map(|message| &message.tool_calls).collect();
     if let Some(next) = intents.get(made.len()) {
         let offered = |name: &str| request.tools.iter().any(|tool| tool.name == name);

@@ -12,6 +12,7 @@ mod peer;
 mod pool;
 mod properties;
 mod provider;
+mod raw_tool_calls;
 mod real_server;
 mod remedies;
 mod streams;

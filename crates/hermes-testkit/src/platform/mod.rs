@@ -15,6 +15,7 @@ use hermes_types::BoxFuture;
 use serde_json::Value;
 
 pub(crate) use form::{form_fields, query_fields};
+pub(crate) use serve::encode;
 pub(crate) use socket::{EmulatedSocket, accept_emulated_socket, run_emulated_socket};
 
 use crate::Error;

@@ -87,7 +87,7 @@ fn note<P>(shared: &PlatformServerState<P>, request: &ReceivedRequest, status: u
     shared.record.update(|record| record.calls.push(PlatformCall { method, target, headers, body, status }));
 }
 
-pub(super) fn encode(reply: &EmulatedReply) -> Vec<u8> {
+pub(crate) fn encode(reply: &EmulatedReply) -> Vec<u8> {
     let EmulatedReply { status, mime, headers, body } = reply;
     let mut head =
         format!("HTTP/1.1 {status} -\r\ncontent-type: {mime}\r\ncontent-length: {}\r\n", body.len());

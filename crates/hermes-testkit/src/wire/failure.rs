@@ -26,6 +26,7 @@ pub(crate) fn body(wire: Wire, message: &str, kind: &str, code: &Value) -> Value
         Wire::Chat | Wire::Responses => {
             json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
         }
+        Wire::Converse => json!({"message": message, "__type": kind}),
         Wire::Messages => {
             json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_scripted"})
         }
@@ -62,8 +63,13 @@ fn refusal(failure: &ScriptedFailure, wire: Wire) -> ResponsePlan {
 
 /// Returns the kind, text and code that the providers use for a status.
 fn usual(status: u16, wire: Wire) -> (&'static str, &'static str, Option<&'static str>) {
-    let openai = wire != Wire::Messages;
+    let openai = matches!(wire, Wire::Chat | Wire::Responses);
     match status {
+        403 if wire == Wire::Converse => {
+            ("AccessDeniedException", "You don't have access to the model.", None)
+        }
+        429 if wire == Wire::Converse => ("ThrottlingException", "Too many requests.", None),
+        400 if wire == Wire::Converse => ("ValidationException", "The request is not valid.", None),
         401 if openai => ("invalid_request_error", "Incorrect API key provided.", Some("invalid_api_key")),
         401 => ("authentication_error", "invalid x-api-key", None),
         402 => ("billing_error", "Insufficient credits.", None),

@@ -1,4 +1,4 @@
-//! Reads requests of all three wires: the last user text, and the calls with results.
+//! Reads requests of all four wires: the last user text, and the calls with results.
 
 use serde_json::Value;
 
@@ -25,20 +25,24 @@ pub(crate) fn system_text(body: &Value) -> String {
 pub(crate) fn tool_results(body: &Value) -> Vec<(String, String)> {
     let mut results = Vec::new();
     for item in items(body) {
-        // Chat: a separate message; Responses: an item; Anthropic: blocks inside a user message.
+        // Chat: a separate message; Responses: an item; Anthropic and Bedrock: blocks inside a user message.
         push_result(&mut results, item, "tool_call_id", "content");
         push_result(&mut results, item, "call_id", "output");
         for block in item.get("content").and_then(Value::as_array).into_iter().flatten() {
             push_result(&mut results, block, "tool_use_id", "content");
+            if let Some(result) = block.get("toolResult") {
+                push_result(&mut results, result, "toolUseId", "content");
+            }
         }
     }
     results
 }
 
 pub(crate) fn tool_names(body: &Value) -> Vec<String> {
-    let tools = body.get("tools").and_then(Value::as_array).into_iter().flatten();
+    let tools = body.get("tools").or_else(|| body.pointer("/toolConfig/tools"));
+    let tools = tools.and_then(Value::as_array).into_iter().flatten();
     let name = |tool: &Value| {
-        let name = tool.pointer("/function/name").or_else(|| tool.get("name"))?;
+        let name = ["/function/name", "/toolSpec/name", "/name"].iter().find_map(|at| tool.pointer(at))?;
         Some(name.as_str()?.to_owned())
     };
     tools.filter_map(name).collect()

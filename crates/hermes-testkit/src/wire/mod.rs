@@ -1,9 +1,10 @@
-//! Encodes a reply on each of the three wires.
+//! Encodes a reply on each of the four wires.
 //!
 //! Everything is encoded before the first byte is sent: a reply becomes a [`ResponsePlan`], a list of bytes and
 //! waits that the transport then sends. Encoding is therefore a pure function of the reply and the request.
 
 mod chat;
+mod converse;
 mod failure;
 pub(crate) mod inspect;
 mod messages;
@@ -31,6 +32,8 @@ pub enum Wire {
     Responses,
     /// Anthropic Messages.
     Messages,
+    /// Bedrock Converse.
+    Converse,
 }
 
 impl Wire {
@@ -43,6 +46,8 @@ impl Wire {
             Some(Self::Responses)
         } else if path.ends_with("/v1/messages") {
             Some(Self::Messages)
+        } else if path.ends_with("/converse") || path.ends_with("/converse-stream") {
+            Some(Self::Converse)
         } else {
             None
         }
@@ -170,6 +175,7 @@ fn stream(reply: &ScriptedReply, ask: &ReplyContext) -> ResponsePlan {
         Wire::Chat => Box::new(chat::ChatStreamEncoder::new(&turn)),
         Wire::Responses => Box::new(responses::ResponsesStreamEncoder::new(&turn)),
         Wire::Messages => Box::new(messages::MessagesStreamEncoder::new(&turn)),
+        Wire::Converse => Box::new(converse::ConverseStreamEncoder::new(&turn)),
     };
     let mut opened = false;
     let mut closed = reply.has(Quirk::NoEnd);
@@ -204,8 +210,12 @@ fn stream(reply: &ScriptedReply, ask: &ReplyContext) -> ResponsePlan {
         }
         voice.close(&mut out);
     }
+    let content_type = match ask.wire {
+        Wire::Converse => "application/vnd.amazon.eventstream",
+        Wire::Chat | Wire::Responses | Wire::Messages => "text/event-stream; charset=utf-8",
+    };
     let mut headers = vec![
-        ("content-type".to_owned(), "text/event-stream; charset=utf-8".to_owned()),
+        ("content-type".to_owned(), content_type.to_owned()),
         ("cache-control".to_owned(), "no-cache".to_owned()),
     ];
     headers.push(("x-request-id".to_owned(), format!("req_{}", ask.sequence)));
@@ -237,6 +247,7 @@ fn plain(reply: &ScriptedReply, ask: &ReplyContext) -> ResponsePlan {
             Wire::Chat => chat::plain(&turn),
             Wire::Responses => responses::plain(&turn),
             Wire::Messages => messages::plain(&turn),
+            Wire::Converse => converse::plain(&turn),
         };
         body.into_bytes()
     };
@@ -273,7 +284,11 @@ fn plain_raw(turn: &ScriptedTurn) -> Option<Vec<u8>> {
 
 /// Returns each provider's header for the id of a request.
 fn request_id(ask: &ReplyContext) -> (String, String) {
-    let name = if ask.wire == Wire::Messages { "request-id" } else { "x-request-id" };
+    let name = match ask.wire {
+        Wire::Chat | Wire::Responses => "x-request-id",
+        Wire::Messages => "request-id",
+        Wire::Converse => "x-amzn-requestid",
+    };
     (name.to_owned(), format!("req_{:06}", ask.sequence))
 }
 

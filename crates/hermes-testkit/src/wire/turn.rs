@@ -256,7 +256,11 @@ impl Ids {
         let number = self.calls;
         self.calls += 1;
         let tail = format!("{:04}{number:02}", self.sequence);
-        let prefix = if self.wire == Wire::Messages { "toolu_" } else { "call_" };
+        let prefix = match self.wire {
+            Wire::Chat | Wire::Responses => "call_",
+            Wire::Messages => "toolu_",
+            Wire::Converse => "tooluse_",
+        };
         let arguments = tool.arguments_text();
         let parts = if quirks.index_zero { vec![whole(&arguments)] } else { cut_up(&arguments, tool) };
         WireToolCall {

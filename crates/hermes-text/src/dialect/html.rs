@@ -14,17 +14,7 @@ pub fn html(markdown: &str) -> String {
                 let is_last_line = !matches!(blocks.peek(), Some(MarkdownBlock::Line(_)));
                 out.push_str(if is_last_line { "\n" } else { "<br>\n" });
             }
-            MarkdownBlock::Quote(spans) => {
-                out.push_str("<blockquote>");
-                out.push_str(render(&spans).trim_start());
-                while let Some(MarkdownBlock::Quote(more)) =
-                    blocks.next_if(|next| matches!(next, MarkdownBlock::Quote(_)))
-                {
-                    out.push_str("<br>\n");
-                    out.push_str(render(&more).trim_start());
-                }
-                out.push_str("</blockquote>\n");
-            }
+            MarkdownBlock::Quote(spans) => quote(&mut out, &spans, &mut blocks),
             MarkdownBlock::Code { text, .. } | MarkdownBlock::Table(text) => {
                 out.push_str("<pre>");
                 out.push_str(&escape(&text));
@@ -36,7 +26,24 @@ pub fn html(markdown: &str) -> String {
     out
 }
 
-fn render(spans: &[MarkdownSpan]) -> String {
+/// Writes the lines of a quotation, of which the first has been read.
+pub(super) fn quote(
+    out: &mut String,
+    first: &[MarkdownSpan],
+    blocks: &mut std::iter::Peekable<std::vec::IntoIter<MarkdownBlock>>,
+) {
+    out.push_str("<blockquote>");
+    out.push_str(render(first).trim_start());
+    while let Some(MarkdownBlock::Quote(more)) =
+        blocks.next_if(|next| matches!(next, MarkdownBlock::Quote(_)))
+    {
+        out.push_str("<br>\n");
+        out.push_str(render(&more).trim_start());
+    }
+    out.push_str("</blockquote>\n");
+}
+
+pub(super) fn render(spans: &[MarkdownSpan]) -> String {
     let span = |span: &MarkdownSpan| match span {
         MarkdownSpan::Text(text) => escape(text),
         MarkdownSpan::Code(text) => format!("<code>{}</code>", escape(text)),
@@ -50,12 +57,12 @@ fn render(spans: &[MarkdownSpan]) -> String {
 }
 
 /// Keeps the blanks at the start of a line, which show the levels of a list.
-fn indented(line: &str) -> String {
+pub(super) fn indented(line: &str) -> String {
     let rest = line.trim_start_matches(' ');
     format!("{}{rest}", "&nbsp;".repeat(line.len() - rest.len()))
 }
 
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -7,6 +7,7 @@
 
 mod block;
 mod html;
+mod matrix;
 mod plain;
 mod signal;
 mod slack;
@@ -15,6 +16,7 @@ mod telegram;
 mod whatsapp;
 
 pub use html::html;
+pub use matrix::matrix;
 pub use plain::plain;
 pub use signal::{StyledRange, StyledText, signal};
 pub use slack::slack;

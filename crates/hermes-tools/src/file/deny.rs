@@ -24,7 +24,16 @@ const FILES_OF_USER: &[&str] = &[
 const FOLDERS_OF_USER: &[&str] =
     &[".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".config/gh", ".config/gcloud"];
 
-const OURS: &[&str] = &["pairing", "sessions", "state.db", "state.db-wal", "state.db-shm"];
+const OURS: &[&str] = &[
+    "pairing",
+    "platforms",
+    "matrix",
+    "matrix_session.json",
+    "sessions",
+    "state.db",
+    "state.db-wal",
+    "state.db-shm",
+];
 
 /// Folders that only an administrator changes, with more privileges than a tool has.
 const SYSTEM_FOLDERS: &[&str] = &["/etc", "/boot", "/usr/lib/systemd", "/private/etc"];

@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use hermes_exec::{
     HostExposure, RemoteBackend, RemoteEnvironment, RemoteFileError, RemoteFiles, RemoteLocation,
-    RemoteShellSession,
+    RemoteShellSession, TaskImage,
 };
 use hermes_task::spawn_named;
 use hermes_types::{Cancel, Clock, TaskId};
@@ -53,6 +53,8 @@ pub(crate) struct EnvironmentPool {
     checked: OnceCell<()>,
     open: Mutex<HashMap<String, Arc<PooledEnvironment>>>,
     idle_check: OnceLock<()>,
+    /// The backends of tasks that have an image of their own.
+    own: Mutex<HashMap<TaskId, RemoteBackend>>,
 }
 
 /// An environment with the sessions of its tasks.
@@ -88,6 +90,7 @@ impl EnvironmentPool {
             checked: OnceCell::new(),
             open: Mutex::default(),
             idle_check: OnceLock::new(),
+            own: Mutex::default(),
         })
     }
 
@@ -137,9 +140,26 @@ impl EnvironmentPool {
     }
 
     fn environment_for(&self, task: &TaskId) -> Arc<PooledEnvironment> {
-        let name = self.name(task);
-        let make = || Arc::new(PooledEnvironment::new(self.options.backend.open(name)));
+        let own = lock(&self.own).get(task).cloned();
+        let name = if own.is_some() { task.as_str() } else { self.name(task) };
+        let backend = own.as_ref().unwrap_or(&self.options.backend);
+        let make = || Arc::new(PooledEnvironment::new(backend.open(name)));
         Arc::clone(lock(&self.open).entry(name.to_owned()).or_insert_with(make))
+    }
+
+    /// Gives a task an environment of its own with another image, which is fetched now if it has to be there.
+    pub(crate) async fn use_image(
+        &self,
+        task: &TaskId,
+        image: &TaskImage,
+        cancel: &Cancel,
+    ) -> Result<(), String> {
+        let backend = self.options.backend.with_image(image);
+        let backend = backend
+            .ok_or("this terminal.backend has no images; choose docker, singularity, modal or daytona")?;
+        backend.fetch_image(cancel).await.map_err(|error| error.to_string())?;
+        lock(&self.own).insert(task.clone(), backend);
+        Ok(())
     }
 
     /// Removes the session of a task that has ended, and closes an environment that only this task used.
@@ -157,6 +177,7 @@ impl EnvironmentPool {
     }
 
     async fn close_task(&self, task: &TaskId) {
+        lock(&self.own).remove(task);
         let all: Vec<(String, Arc<PooledEnvironment>)> =
             lock(&self.open).iter().map(|(name, lodging)| (name.clone(), Arc::clone(lodging))).collect();
         for (name, lodging) in all {

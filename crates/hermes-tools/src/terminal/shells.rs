@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hermes_exec::{CredentialFiles, HostExposure, LocalEnvironment, LocalHost};
+use hermes_exec::{CredentialFiles, HostExposure, LocalEnvironment, LocalHost, TaskImage};
 use hermes_types::{Cancel, Clock, Environment, TaskId};
 
 use super::environment_pool::{EnvironmentPool, EnvironmentPoolOptions, PoolError, PoolGuard};
@@ -137,6 +137,23 @@ impl TaskShells {
     /// Makes a task work in the folder of the task it works for.
     pub(crate) fn delegate(&self, task: &TaskId, parent: &TaskId) {
         self.folders.delegate(task, parent);
+    }
+
+    /// Lets the commands of a task run in a container image. Fails where there are no images: they never run elsewhere instead.
+    pub async fn use_image(&self, task: &TaskId, image: &TaskImage, cancel: &Cancel) -> Result<(), String> {
+        match &self.host {
+            ShellLocation::Remote(rooms) => rooms.use_image(task, image, cancel).await,
+            ShellLocation::Local(_) => Err(format!(
+                "the image {} needs a terminal.backend with containers: docker, singularity, modal or daytona",
+                image.image
+            )),
+            ShellLocation::Unavailable(reason) => Err(reason.to_string()),
+        }
+    }
+
+    /// Forgets a task that has ended, also one that ran no command.
+    pub fn release(&self, task: &TaskId) {
+        self.close(task);
     }
 
     pub(crate) fn close(&self, task: &TaskId) {

@@ -59,12 +59,58 @@ pub(crate) enum MemorySelection {
     User,
 }
 
-#[derive(Debug, Clone, Copy, Default, Subcommand)]
+#[derive(Debug, Clone, Default, Subcommand)]
 pub(crate) enum MemoryCommand {
-    /// Show what is remembered, and which memory is in use
+    /// Show how full the files are, and which memory is in use
     #[command(after_help = "Example: hermes memory status")]
     #[default]
     Status,
+    /// Print what is remembered
+    #[command(after_help = "Examples:\n  hermes memory show\n  hermes memory show user --person telegram:42")]
+    Show {
+        /// What to print
+        #[arg(value_enum, default_value_t)]
+        target: MemorySelection,
+        /// Whose profile is meant, by an account such as telegram:42; yours if it is left out
+        #[arg(long, value_name = "ACCOUNT")]
+        person: Option<String>,
+    },
+    /// Open a file in $EDITOR; a text that is too long, or holds orders to the agent, is not saved
+    #[command(after_help = "Example: hermes memory edit user")]
+    Edit {
+        /// The file to edit
+        #[arg(value_enum, default_value = "memory")]
+        target: MemorySelection,
+        /// Whose profile is meant, by an account such as telegram:42; yours if it is left out
+        #[arg(long, value_name = "ACCOUNT")]
+        person: Option<String>,
+    },
+    /// Find what was said earlier, as the agent does before each turn
+    #[command(after_help = "Example: hermes memory search dentist")]
+    Search {
+        /// The words to look for
+        #[arg(required = true)]
+        words: Vec<String>,
+    },
+    /// List the changes to the files
+    #[command(after_help = "Example: hermes memory log --limit 5")]
+    Log {
+        /// The number of changes to list
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+        /// Whose profile is meant, by an account such as telegram:42; yours if it is left out
+        #[arg(long, value_name = "ACCOUNT")]
+        person: Option<String>,
+    },
+    /// Take back a change; the newest if none is named
+    #[command(after_help = "Example: hermes memory undo 12")]
+    Undo {
+        /// The number of the change, from `hermes memory log`
+        number: Option<u64>,
+        /// Whose profile is meant, by an account such as telegram:42; yours if it is left out
+        #[arg(long, value_name = "ACCOUNT")]
+        person: Option<String>,
+    },
     /// Forget what is remembered; the files are kept with the ending .before-reset
     #[command(after_help = "Example: hermes memory reset --target user")]
     Reset {

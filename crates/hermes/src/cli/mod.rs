@@ -4,6 +4,7 @@ mod care;
 mod curator;
 mod extensions;
 mod mcp;
+mod research;
 mod secrets;
 mod service;
 mod sessions;
@@ -20,6 +21,7 @@ pub(crate) use care::{
 pub(crate) use curator::{BundlesCommand, CuratorCommand};
 pub(crate) use extensions::{HooksCommand, PluginsCommand};
 pub(crate) use mcp::{McpAddArguments, McpCommand, McpInstallArguments};
+pub(crate) use research::{BatchAction, BatchArguments, CompressArguments};
 pub(crate) use secrets::{BitwardenCommand, OnePasswordCommand, SecretsCommand};
 pub(crate) use service::{
     CronCommand, GatewayCommand, GatewayInstallArguments, GatewayRunArguments, GatewayServiceArguments,
@@ -211,6 +213,10 @@ pub(crate) enum CliCommand {
     /// Serve an editor over standard input and output (Agent Client Protocol)
     #[command(after_help = "Example: hermes acp")]
     Acp,
+    /// Run the agent over a dataset of prompts and write training data
+    Batch(Box<BatchArguments>),
+    /// Shorten trajectories: turns in the middle are replaced by a summary
+    Compress(CompressArguments),
     /// Manage scheduled jobs
     Cron {
         #[command(subcommand)]
@@ -442,6 +448,8 @@ impl CliCommand {
                 | Self::Status { .. }
                 | Self::Send(_)
                 | Self::Acp
+                | Self::Batch(_)
+                | Self::Compress(_)
                 | Self::Mcp { .. }
                 | Self::Gateway { command: None | Some(GatewayCommand::Run(_) | GatewayCommand::Restart(_)) }
                 | Self::Cron { command: Some(CronCommand::Tick) }
@@ -450,7 +458,7 @@ impl CliCommand {
 }
 
 /// The commands of other releases that this one does not have.
-const UNAVAILABLE_COMMANDS: &[&str] = &["batch", "dashboard", "honcho"];
+const UNAVAILABLE_COMMANDS: &[&str] = &["dashboard", "honcho"];
 
 /// Returns the message for an unknown command: the nearest one, how to ask a question, or that the command is not
 /// available. `words` are the arguments that are not flags.
@@ -649,6 +657,15 @@ pub(crate) fn definition() -> clap::Command {
 /// Tells whether a word is a command.
 pub(crate) fn is_command(word: &str) -> bool {
     Cli::command().get_subcommands().any(|command| command.get_name() == word)
+}
+
+/// Returns the flags of a command that take no value.
+pub(crate) fn switches_of(command: &str) -> Vec<String> {
+    let definition = Cli::command();
+    let Some(command) = definition.find_subcommand(command) else { return Vec::new() };
+    let all = command.get_arguments().chain(command.get_subcommands().flat_map(clap::Command::get_arguments));
+    let switches = all.filter(|argument| matches!(argument.get_action(), clap::ArgAction::SetTrue));
+    switches.filter_map(|argument| argument.get_long().map(str::to_owned)).collect()
 }
 
 #[cfg(test)]

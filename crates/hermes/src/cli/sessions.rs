@@ -123,6 +123,8 @@ pub(crate) enum ExportFormat {
     /// One session per line, with everything the database knows
     #[default]
     Jsonl,
+    /// One trajectory per line, as programs that train models read it
+    Sharegpt,
     /// One Markdown file per session
     Md,
     /// One Quarto document per session

@@ -55,7 +55,7 @@ const QUICK: [&str; 11] = [
     "pairing",
 ];
 /// What a file for others does not contain, nor copies of it with another ending.
-const PRIVATE: [&str; 11] = [
+const PRIVATE: [&str; 14] = [
     ".env",
     "auth.json",
     "state.db",
@@ -64,6 +64,9 @@ const PRIVATE: [&str; 11] = [
     ".hermes_history",
     "mcp-tokens",
     "whatsapp",
+    "platforms",
+    "matrix",
+    "matrix_session.json",
     "response_store.db",
     "results",
     "config.yaml.",

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use hermes_agent::{Agent, AgentFolders, SessionLogMode};
+use hermes_agent::{Agent, AgentFolders, ContextFiles, SessionLogMode};
 use hermes_config::user_home;
 use hermes_tools::{CheckpointManager, ToolRegistry};
+use hermes_types::ExternalMemory;
 
 use super::agent_spec::AgentSpec;
 use super::model::{ModelSet, choose_models};
 use super::program_runtime::{ProgramConfig, ProgramRuntime};
 use super::settings::{self, MemoryStores};
 use super::tools::{self, ToolParts};
-use super::{prompt, working_folder};
+use super::{person, prompt, working_folder};
 use crate::context::local_time;
 
 /// Builds the agents of a process.
@@ -50,6 +51,13 @@ impl AgentFactory {
         choose_models(&spec.provider_choice(), from, *surface, clock, store)
     }
 
+    /// Returns the memory of past conversations of an agent that the owner talks to on this machine.
+    fn recall(&self, spec: &AgentSpec, from: ProgramConfig<'_>) -> Option<Arc<dyn ExternalMemory>> {
+        let is_own = spec.rules == ContextFiles::Load && person::is_own_source(&spec.platform);
+        let recall = is_own.then(|| person::owner_recall(&self.runtime, from)).flatten()?;
+        Some(Arc::new(recall))
+    }
+
     /// Builds an agent whose models are chosen.
     pub(crate) fn build_with(
         &self,
@@ -83,6 +91,7 @@ impl AgentFactory {
             .review_intervals(settings::review_intervals(from.config))
             .hooks(Arc::new(runtime.extensions.hooks.clone()))
             .folders(AgentFolders { results: Some(from.context.home.join("results")), logs })
+            .external_memory(self.recall(spec, from))
             .build();
         let (all_tools, unknown_toolsets) = (tools.all, tools.unknown_toolsets);
         Ok(BuiltAgent { agent, models, checkpoints, all_tools, unknown_toolsets })

@@ -5,7 +5,7 @@ use hermes_agent::{ContextFiles, SessionIdLine};
 use hermes_config::ProgramSurface;
 use hermes_gateway::AgentRequest;
 use hermes_model::provider::ProviderChoice;
-use hermes_tools::Yolo;
+use hermes_tools::{EnvironmentSharing, Yolo};
 use hermes_types::ToolUser;
 
 use crate::cli::ChatArguments;
@@ -97,6 +97,8 @@ pub(crate) struct RuntimeSpec {
     pub(crate) yolo: Yolo,
     pub(crate) checkpoints: CheckpointMode,
     pub(crate) scanner: ScannerInstallation,
+    /// Says which tasks share a remote environment.
+    pub(crate) sharing: EnvironmentSharing,
 }
 
 /// Says whether files are saved before they are changed.
@@ -122,6 +124,18 @@ impl RuntimeSpec {
             yolo: Yolo::Off,
             checkpoints: CheckpointMode::Configured,
             scanner: ScannerInstallation::Allowed,
+            sharing: EnvironmentSharing::Shared,
+        }
+    }
+
+    /// Describes the runtime of conversations that make training data: nobody approves anything, and each has a remote
+    /// environment of its own.
+    pub(crate) fn research() -> Self {
+        Self {
+            surface: ProgramSurface::Cli,
+            scanner: ScannerInstallation::Never,
+            sharing: EnvironmentSharing::PerTask,
+            ..Self::service()
         }
     }
 
@@ -133,6 +147,7 @@ impl RuntimeSpec {
             yolo: if is_unasked { Yolo::On } else { Yolo::Off },
             checkpoints: if arguments.checkpoints { CheckpointMode::On } else { CheckpointMode::Configured },
             scanner: if is_short { ScannerInstallation::Never } else { ScannerInstallation::Allowed },
+            sharing: EnvironmentSharing::Shared,
         }
     }
 }

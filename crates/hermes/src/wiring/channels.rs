@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use hermes_channels::{
@@ -36,7 +37,10 @@ pub(crate) fn options(platform: &Platform, config: &Config, env: &Env) -> Option
     let block = format!("platforms.{}", platform.name);
     // `enabled: false` disables a token in the file, but not one in the environment.
     let off = config.is_user_set(&format!("{block}.enabled")) && !config.flag(&format!("{block}.enabled"));
-    let secret = platform.variables.iter().find(|variable| variable.kind == VariableKind::RequiredSecret);
+    let secret = platform.variables.iter().find(|variable| {
+        matches!(variable.kind, VariableKind::RequiredSecret)
+            || variable.name.ends_with("_TOKEN") && matches!(variable.kind, VariableKind::SecretUnless(_))
+    });
     if let Some(secret) = secret.filter(|_| !off) {
         fill(&mut variables, secret.name, config.non_empty_text(&format!("{block}.token")));
     }
@@ -291,6 +295,10 @@ impl ChannelHost for HomeHost {
         if let Err(error) = write::replace(&self.home().join(name), value.to_string().as_bytes()) {
             tracing::warn!(%error, "what a channel wanted to remember was not written");
         }
+    }
+
+    fn private_folder(&self, platform: &str) -> Result<PathBuf, String> {
+        self.home().platform_store(platform).map_err(|error| error.to_string())
     }
 
     fn setting(&self, platform: &str, key: &str) -> Option<Value> {

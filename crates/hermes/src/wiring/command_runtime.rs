@@ -13,10 +13,10 @@ use hermes_config::yaml::{KeyPath as Key, YamlValue};
 use hermes_config::{Home, ManagedMode, ProgramSurface, set, user_home};
 use hermes_exec::{LocalHost, LocalOptions, OutputBounds, ProgramRunner};
 use hermes_tools::{
-    Approvals, CheckpointManager, CommandApprovalMode, CommandScanner, EnvironmentPoolOptions,
-    EnvironmentSharing, ProcessNotice, ProcessNoticeSink, ProcessNotificationLevel, ProcessRegistry,
-    ProcessTool, ScanFailurePolicy, ScanOptions, ScannerInstaller, ScannerInstallerOptions, SecretMasking,
-    TaskFolders, TaskShells, TerminalOptions, TerminalTool, ToolRegistry, Yolo,
+    Approvals, CheckpointManager, CommandApprovalMode, CommandScanner, EnvironmentPoolOptions, ProcessNotice,
+    ProcessNoticeSink, ProcessNotificationLevel, ProcessRegistry, ProcessTool, ScanFailurePolicy,
+    ScanOptions, ScannerInstaller, ScannerInstallerOptions, SecretMasking, TaskFolders, TaskShells,
+    TerminalOptions, TerminalTool, ToolRegistry, Yolo,
 };
 use hermes_types::{Cancel, Clock, Secret, SideModel};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -114,7 +114,7 @@ impl CommandRuntime {
             Ok(elsewhere) => {
                 let options = EnvironmentPoolOptions {
                     backend: elsewhere,
-                    sharing: EnvironmentSharing::Shared,
+                    sharing: spec.sharing,
                     lifetime: settings.lifetime,
                 };
                 TaskShells::remote(options, folders.clone(), processes.clone(), clock)

@@ -12,6 +12,7 @@ use hermes_types::{Secret, TaskId};
 
 use super::agent_factory::{AgentFactory, BuiltAgent};
 use super::agent_spec::AgentSpec;
+use super::person;
 use super::program_runtime::ProgramConfig;
 use crate::context::{ProgramContext, local_time};
 
@@ -69,7 +70,13 @@ impl LiveAgents {
 impl AgentProvider for LiveAgents {
     fn agent(&self, request: &AgentRequest<'_>) -> Result<Agent, String> {
         let built = self.built(request)?;
-        let agent = built.models.renew_budget(built.agent.clone());
+        let mut agent = built.models.renew_budget(built.agent.clone());
+        if let Some(account) = request.account {
+            let settings = self.live.current();
+            let context = context(self.live.home(), &settings);
+            let from = ProgramConfig { context: &context, config: &settings.config };
+            agent = person::for_account(agent, account, &self.factory.runtime, from);
+        }
         Ok(match &request.context {
             Some(text) => agent.into_builder().system_text(text).build(),
             None => agent,

@@ -19,9 +19,11 @@ mod mixture;
 mod modal;
 pub(crate) mod model;
 pub(crate) mod model_lists;
+pub(crate) mod person;
 pub(crate) mod program_runtime;
 mod programs;
 mod prompt;
+pub(crate) mod research;
 pub(crate) mod sandbox;
 pub(crate) mod secret_managers;
 mod settings;
@@ -46,6 +48,7 @@ use crate::context::ProgramContext;
 pub(crate) use agent_runtime::AgentRuntime;
 pub(crate) use command_runtime::CommandRuntime;
 pub(crate) use model::{configured_vision, net_config};
+pub(crate) use settings::memory_limits;
 
 /// Returns the environment of child processes; the variables in `passed` are always included.
 pub(crate) fn child_variables(env: &Env, passed: &[String]) -> Variables {

@@ -10,8 +10,8 @@ use hermes_config::settings::{ApprovalMode, ApprovalSettings, BudgetSettings, Se
 use hermes_config::{Env, ProgramSurface};
 use hermes_guard::{Assignments, PhoneNumbers, Redaction, redact};
 use hermes_model::client::{
-    BackgroundDiscovery, Budget, BudgetedModel, DumpEcho, DumpScope, ModelClient, RequestDumper, RetryPolicy,
-    SpendingAccount,
+    BackgroundDiscovery, Budget, BudgetedModel, DumpEcho, DumpScope, ModelClient, RawToolCallModel,
+    RequestDumper, RetryPolicy, SpendingAccount,
 };
 use hermes_model::credential::CredentialContext;
 use hermes_model::discovery::ModelDiscovery;
@@ -23,6 +23,7 @@ use hermes_model::provider::{
 };
 use hermes_net::{Config as NetConfig, HttpClient};
 use hermes_store::{ChargeRange, Store};
+use hermes_text::ToolCallParser;
 use hermes_tools::MixtureModels;
 use hermes_types::{Cancel, Clock, Model, SideModel, SpendingCap, Timestamp};
 
@@ -39,6 +40,7 @@ const JUDGE_TIMEOUT: Duration = Duration::from_secs(30);
 const VISION_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The models of a run. Each turn gets them with its own budget.
+#[derive(Clone)]
 pub(crate) struct ModelSet {
     /// The models without a budget.
     models: AgentModels,
@@ -53,6 +55,8 @@ pub(crate) struct ModelSet {
     pub(crate) cap: SpendingCap,
     /// The budget of the day, shared by all turns.
     day: Option<SpendingAccount>,
+    /// The budget of a whole run of many conversations.
+    run: Option<SpendingAccount>,
     /// The notes about the choice for the user.
     pub(crate) notes: Vec<String>,
 }
@@ -108,11 +112,25 @@ impl ModelSet {
     }
 
     fn budget(&self) -> Budget {
-        let budget = Budget::new(self.cap);
-        match &self.day {
-            Some(day) => budget.with_account(day.clone()),
-            None => budget,
-        }
+        self.day.iter().chain(&self.run).cloned().fold(Budget::new(self.cap), Budget::with_account)
+    }
+
+    /// Limits what all further turns together may spend.
+    pub(crate) fn limit_run(&mut self, dollars: f64) -> Result<()> {
+        let limit = micro_usd(dollars).filter(|limit| *limit > 0);
+        let limit = limit.with_context(|| format!("{dollars} is not a sum to spend at most"))?;
+        self.run = Some(SpendingAccount::run(limit));
+        Ok(())
+    }
+
+    /// Tells whether the built-in model answers.
+    pub(crate) fn is_offline(&self) -> bool {
+        self.models.provider == "offline"
+    }
+
+    /// Returns the name of the main model.
+    pub(crate) fn name(&self) -> &str {
+        &self.models.name
     }
 }
 
@@ -179,6 +197,7 @@ pub(crate) fn choose_models(
                 mixture: None,
                 cap,
                 day,
+                run: None,
                 notes: Vec::new(),
             });
         }
@@ -212,6 +231,13 @@ pub(crate) fn choose_models(
     let mask = masked.then_some(without_secrets as fn(&str) -> String);
     let dumps = RequestDumper { folder: context.home.join("sessions"), scope: extent, mask };
     let main: Arc<dyn Model> = Arc::new(client.with_dumps(Some(dumps)));
+    let main = match facts.config.non_empty_text("model.tool_parser") {
+        Some(name) => {
+            let parser = ToolCallParser::named(&name).context("model.tool_parser")?;
+            Arc::new(RawToolCallModel::new(main, parser))
+        }
+        None => main,
+    };
     let side = side_model(SideTask::Compression, &facts, &target, &net, &means, clock);
     let smart = ApprovalSettings::from_config(&facts.config).mode == ApprovalMode::Smart;
     let judge =
@@ -242,7 +268,7 @@ pub(crate) fn choose_models(
         subagents,
         ..AgentModels::new(main, target.model.clone())
     };
-    Ok(ModelSet { models, judge, sampling: Some(sampling), vision, mixture, cap, day, notes })
+    Ok(ModelSet { models, judge, sampling: Some(sampling), vision, mixture, cap, day, run: None, notes })
 }
 
 /// Models of this provider give another name when asked who they are.

@@ -1,5 +1,6 @@
 //! The settings of an agent, from the configuration.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_agent::{
@@ -7,7 +8,8 @@ use hermes_agent::{
 };
 use hermes_config::settings::{BudgetSettings, CompressionSettings, MemorySettings};
 use hermes_config::{Config, ProgramSurface, precedence};
-use hermes_knowledge::{MemoryLimits, MemoryStore};
+use hermes_knowledge::{MemoryAuthor, MemoryLimits, MemoryStore};
+use hermes_task::SystemClock;
 use hermes_types::{Message, ReasoningEffort, SpendingCap};
 
 use super::program_runtime::ProgramConfig;
@@ -22,11 +24,20 @@ pub(crate) struct MemoryStores {
 impl MemoryStores {
     pub(crate) fn open(rules: ContextFiles, from: ProgramConfig<'_>) -> Self {
         let settings = MemorySettings::from_config(from.config);
-        let limits = MemoryLimits { memory: settings.memory_char_limit, user: settings.user_char_limit };
         let used = rules == ContextFiles::Load;
-        let store = |on: bool| (on && used).then(|| MemoryStore::new(&from.context.home, limits));
+        let store = |on: bool| {
+            (on && used).then(|| {
+                MemoryStore::new(&from.context.home, memory_limits(from.config))
+                    .recorded(MemoryAuthor::Agent, Arc::new(SystemClock::new()))
+            })
+        };
         Self { notes: store(settings.memory_enabled), profile: store(settings.user_profile_enabled) }
     }
+}
+
+pub(crate) fn memory_limits(config: &Config) -> MemoryLimits {
+    let settings = MemorySettings::from_config(config);
+    MemoryLimits { memory: settings.memory_char_limit, user: settings.user_char_limit }
 }
 
 pub(crate) fn request_options(surface: ProgramSurface, from: ProgramConfig<'_>) -> RequestOptions {

@@ -1,4 +1,4 @@
-//! Many conversations on nine platforms under faults: the gateway is killed, the model and the platforms become
+//! Many conversations on ten platforms under faults: the gateway is killed, the model and the platforms become
 //! unavailable and return, messages arrive twice and in the wrong order, calls fail in the middle.
 //!
 //! Reproducible by its seed as far as threads allow. Every message must be answered once, or be reported.
@@ -9,6 +9,7 @@ use std::time::Duration;
 use hermes_testkit::dingtalk::{self, FakeDingTalk};
 use hermes_testkit::discord::{self, FakeDiscord, FakeDiscordId, SessionRetention};
 use hermes_testkit::mail::{self, FakeMail, MailFault, SentMail};
+use hermes_testkit::matrix::{self, FakeMatrix};
 use hermes_testkit::mattermost::{self, FakeMattermost};
 use hermes_testkit::slack::{self, FakeSlack};
 use hermes_testkit::sms::{self, FakeTwilio};
@@ -61,10 +62,11 @@ enum Where {
     Sms,
     Email,
     WhatsApp,
+    Matrix,
 }
 
 impl Where {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Telegram,
         Self::Discord,
         Self::Slack,
@@ -74,6 +76,7 @@ impl Where {
         Self::Sms,
         Self::Email,
         Self::WhatsApp,
+        Self::Matrix,
     ];
 
     fn name(self) -> &'static str {
@@ -87,6 +90,7 @@ impl Where {
             Self::Sms => "sms",
             Self::Email => "email",
             Self::WhatsApp => "whatsapp",
+            Self::Matrix => "matrix",
         }
     }
 
@@ -102,7 +106,7 @@ struct UserSession {
     number: usize,
     /// The ids of user and channel on Discord.
     ids: Option<(FakeDiscordId, FakeDiscordId)>,
-    /// The ids of user and channel on Mattermost.
+    /// The ids of user and channel on Mattermost, or of user and room on Matrix.
     names: Option<(String, String)>,
     said: usize,
     since: u64,
@@ -120,6 +124,7 @@ struct ChaosRun {
     discord: FakeDiscord,
     slack: FakeSlack,
     whatsapp: FakeWhatsAppCloud,
+    matrix: FakeMatrix,
     mattermost: FakeMattermost,
     dingtalk: FakeDingTalk,
     twilio: FakeTwilio,
@@ -160,6 +165,7 @@ impl ChaosRun {
         let discord = FakeDiscord::start().unwrap();
         let slack = FakeSlack::start().unwrap();
         let twilio = FakeTwilio::start().unwrap();
+        let matrix = FakeMatrix::start().unwrap();
         let (mail, phone) = (FakeMail::start().unwrap(), WhatsAppDriver::new());
         let (whatsapp, mattermost, dingtalk) = (
             FakeWhatsAppCloud::start().unwrap(),
@@ -193,7 +199,7 @@ impl ChaosRun {
              DINGTALK_HOME_CHANNEL=c\nTWILIO_ACCOUNT_SID={}\nTWILIO_AUTH_TOKEN={}\nTWILIO_PHONE_NUMBER={}\n\
              SMS_WEBHOOK_URL={public}\nSMS_HOME_CHANNEL=+1\nEMAIL_ADDRESS={}\nEMAIL_PASSWORD={}\nEMAIL_AUTHSERV_ID={}\n\
              EMAIL_IMAP_HOST=127.0.0.1\nEMAIL_IMAP_PORT={}\nEMAIL_SMTP_HOST=127.0.0.1\nEMAIL_SMTP_PORT={}\n\
-             WHATSAPP_HOME_CHANNEL=1\n{}",
+             MATRIX_HOMESERVER={}\nMATRIX_ACCESS_TOKEN={}\nMATRIX_HOME_ROOM=!r:x\nWHATSAPP_HOME_CHANNEL=1\n{}",
             whatsapp_cloud::PHONE_NUMBER_ID,
             whatsapp_cloud::ACCESS_TOKEN,
             whatsapp_cloud::APP_SECRET,
@@ -209,6 +215,8 @@ impl ChaosRun {
             mail::SERVER,
             mail.imap_port(),
             mail.smtp_port(),
+            matrix.base_url(),
+            matrix::TOKEN,
             phone.env(),
         );
         let env = format!(
@@ -228,6 +236,7 @@ impl ChaosRun {
             discord,
             slack,
             whatsapp,
+            matrix,
             mattermost,
             dingtalk,
             twilio,
@@ -254,10 +263,18 @@ impl ChaosRun {
             self.slack.person(&format!("U{number}"), "Somebody");
             self.slack.direct(&format!("D{number}"));
         }
-        let names = (at == Where::Mattermost).then(|| {
-            let person = self.mattermost.person(&format!("person{number}"));
-            (person, self.mattermost.channel(&format!("dm{number}"), "D"))
-        });
+        let names = match at {
+            Where::Mattermost => {
+                let person = self.mattermost.person(&format!("person{number}"));
+                Some((person, self.mattermost.channel(&format!("dm{number}"), "D")))
+            }
+            Where::Matrix => {
+                let person = self.matrix.person(&format!("person{number}"));
+                let room = self.matrix.room("", &[&person]);
+                Some((person, room))
+            }
+            _ => None,
+        };
         UserSession { at, number, ids, names, said: 0, since: 0, next: 0, before: 0, reports: 0, reported: 0 }
     }
 
@@ -292,6 +309,10 @@ impl ChaosRun {
                 self.twilio.sent(&format!("+{}", phone(talk))).into_iter().map(|sms| sms.body).collect()
             }
             Where::Email => self.mail.sent(&address(talk)).iter().map(SentMail::text).collect(),
+            Where::Matrix => {
+                let (_, room) = talk.names.as_ref().unwrap();
+                self.matrix.said(room).into_iter().map(|message| message.text).collect()
+            }
             Where::WhatsApp => {
                 self.phone.bridge.sent(&phone(talk)).into_iter().map(|message| message.text).collect()
             }
@@ -329,6 +350,10 @@ impl ChaosRun {
             }
             Where::Email => {
                 self.mail.says(&address(talk), "", &text);
+            }
+            Where::Matrix => {
+                let (person, room) = talk.names.as_ref().unwrap();
+                self.matrix.says(person, room, &text);
             }
             Where::WhatsApp => {
                 self.phone.bridge.says(&phone(talk), &text);
@@ -376,6 +401,7 @@ impl ChaosRun {
                 }
                 "slack" => self.slack.start_again().unwrap(),
                 "whatsapp_cloud" => self.whatsapp.start_again().unwrap(),
+                "matrix" => self.matrix.start_again().unwrap(),
                 "mattermost" => self.mattermost.start_again().unwrap(),
                 "dingtalk" => self.dingtalk.start_again().unwrap(),
                 "email" => self.mail.start_again().unwrap(),
@@ -395,6 +421,7 @@ impl ChaosRun {
             "discord" => self.discord.stop(),
             "slack" => self.slack.stop(),
             "whatsapp_cloud" => self.whatsapp.stop(),
+            "matrix" => self.matrix.stop(),
             "mattermost" => self.mattermost.stop(),
             "dingtalk" => self.dingtalk.stop(),
             "email" => self.mail.stop(),
@@ -412,7 +439,8 @@ impl ChaosRun {
             PlatformFault::DoAndCut => MailFault::TakeAndCut,
             _ => MailFault::Cut,
         };
-        match self.dice.roll(6) {
+        match self.dice.roll(7) {
+            6 => self.matrix.fault("PUT", "/send/m.room.message/", fault),
             4 => self.mail.fault(of_mail),
             5 => self.phone.bridge.fault("POST", "/send", fault),
             3 => self.twilio.fault("POST", "/Messages.json", fault),
@@ -424,7 +452,7 @@ impl ChaosRun {
 
     /// Causes one fault.
     fn strike(&mut self, now: u64) {
-        let name = match self.dice.roll(24) {
+        let name = match self.dice.roll(25) {
             0..=3 => {
                 self.gateway = None;
                 self.start_gateway();
@@ -465,6 +493,7 @@ impl ChaosRun {
                 self.discord.repeat_last();
                 self.slack.repeat_last();
                 self.whatsapp.repeat_last();
+                self.matrix.repeat(4);
                 self.mattermost.repeat_last();
                 self.dingtalk.repeat_last();
                 self.twilio.repeat_last();
@@ -512,6 +541,10 @@ impl ChaosRun {
             18 => {
                 self.take_away("mattermost", now);
                 "mattermost goes away"
+            }
+            24 => {
+                self.take_away("matrix", now);
+                "matrix goes away"
             }
             21 => {
                 self.take_away("email", now);

@@ -612,7 +612,10 @@ fn pictures_of_clients_reach_models_of_every_wire() {
     for (mode, carried) in super::life::PICTURE_WIRES {
         let script = r#"{"replies": [{"when": {"user_contains": "what is this"}, "text": "A grey dot.", "repeat": "forever"}], "default": "echo"}"#;
         let script = ModelScript::from_yaml("dot", script).unwrap();
-        let place = GatewayHome::configured(script, json!({"model": {"api_mode": mode}}));
+        let (provider, model) = super::life::picture_model(mode);
+        let named = json!({"provider": provider, "default": model, "api_mode": mode});
+        let place = GatewayHome::configured(script, json!({"model": named}));
+        place.add_env(super::life::AWS_KEYS);
         let running = place.start();
         let chat = json!({"messages": [{"role": "user", "content": [
             {"type": "text", "text": "what is this"}, {"type": "image_url", "image_url": {"url": DOT_URL}},

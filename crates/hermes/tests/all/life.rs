@@ -48,7 +48,7 @@ pub(crate) trait PlatformDriver {
     }
 }
 
-struct SlackDriver(FakeSlack);
+pub(crate) struct SlackDriver(pub(crate) FakeSlack);
 
 impl PlatformDriver for SlackDriver {
     fn platform(&self) -> &'static str {
@@ -91,7 +91,7 @@ impl PlatformDriver for SlackDriver {
     }
 }
 
-struct TelegramDriver(FakeTelegram);
+pub(crate) struct TelegramDriver(pub(crate) FakeTelegram);
 
 pub(crate) const TELEGRAM_TOKEN: &str = "110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw";
 const ANN: i64 = 7;
@@ -137,10 +137,10 @@ impl PlatformDriver for TelegramDriver {
     }
 }
 
-struct DiscordDriver {
-    discord: FakeDiscord,
-    ann: FakeDiscordId,
-    chat: FakeDiscordId,
+pub(crate) struct DiscordDriver {
+    pub(crate) discord: FakeDiscord,
+    pub(crate) ann: FakeDiscordId,
+    pub(crate) chat: FakeDiscordId,
 }
 
 impl PlatformDriver for DiscordDriver {
@@ -426,11 +426,21 @@ const DOT: &[u8] = &[
 ];
 
 /// The wires, and how each carries a picture.
-pub(crate) const PICTURE_WIRES: [(&str, &str); 3] = [
+pub(crate) const PICTURE_WIRES: [(&str, &str); 4] = [
     ("chat_completions", r#""type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo"#),
     ("codex_responses", r#""type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo"#),
     ("anthropic_messages", r#""type":"base64","media_type":"image/png","data":"iVBORw0KGgo"#),
+    ("bedrock_converse", r#"{"image":{"format":"png","source":{"bytes":"iVBORw0KGgo"#),
 ];
+
+/// Credentials with which requests to Bedrock are signed.
+pub(crate) const AWS_KEYS: &str =
+    "AWS_ACCESS_KEY_ID=AKIATEST\nAWS_SECRET_ACCESS_KEY=secret\nAWS_REGION=us-east-1\n";
+
+/// Returns the provider and the model that sees pictures on a wire.
+pub(crate) fn picture_model(mode: &str) -> (&'static str, &'static str) {
+    if mode == "bedrock_converse" { ("bedrock", "amazon.nova-pro-v1:0") } else { ("custom", "gpt-4o") }
+}
 
 /// Sends a picture through the gateway to models of every wire.
 fn show_pictures(stage: impl Fn() -> Box<dyn PlatformDriver>) {
@@ -441,14 +451,15 @@ fn show_pictures(stage: impl Fn() -> Box<dyn PlatformDriver>) {
         ], "default": "echo"});
         let server =
             ModelServer::start_blocking(ModelScript::from_yaml("dot", &script.to_string()).unwrap()).unwrap();
+        let (provider, model) = picture_model(mode);
         let config = json!({
             "model": {
-                "provider": "custom", "base_url": server.base_url(), "default": "gpt-4o", "api_mode": mode,
+                "provider": provider, "base_url": server.base_url(), "default": model, "api_mode": mode,
             },
             "platforms": {stage.platform(): {"extra": stage.extra()}},
             "agent": {"image_input_mode": "native"},
         });
-        let env = format!("{}GATEWAY_ALLOW_ALL_USERS=true\n", stage.env());
+        let env = format!("{}GATEWAY_ALLOW_ALL_USERS=true\n{AWS_KEYS}", stage.env());
         let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
         std::fs::create_dir_all(home.join("user")).unwrap();
         let under_test = GatewayUnderTest { home, server };

@@ -4,17 +4,23 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use hermes_testkit::dingtalk::{self, FakeDingTalk};
+use hermes_testkit::discord::FakeDiscord;
 use hermes_testkit::homeassistant::{self, FakeHomeAssistant};
 use hermes_testkit::mail::{self, FakeMail, SentMail};
+use hermes_testkit::matrix::{self, FakeMatrix};
 use hermes_testkit::mattermost::{self, FakeMattermost};
 use hermes_testkit::signal::{self, FakeSignal};
+use hermes_testkit::slack::FakeSlack;
 use hermes_testkit::sms::{self, FakeTwilio};
+use hermes_testkit::telegram::FakeTelegram;
 use hermes_testkit::whatsapp::FakeWhatsAppBridge;
 use hermes_testkit::whatsapp_cloud::{self, FakeWhatsAppCloud};
 use hermes_testkit::{ModelScript, ModelServer, TempHome, fixture};
 use serde_json::{Value, json};
 
-use super::life::{PlatformDriver, hermes, live, start_gateway};
+use super::life::{
+    DiscordDriver, PlatformDriver, SlackDriver, TELEGRAM_TOKEN, TelegramDriver, hermes, live, start_gateway,
+};
 use super::support::{until, until_found};
 
 const ANN: &str = "+4915112345678";
@@ -702,6 +708,8 @@ struct AllPlatforms {
     sms: SmsDriver,
     whatsapp: WhatsAppCloudDriver,
     signal: SignalDriver,
+    matrix: FakeMatrix,
+    room: String,
     mattermost: MattermostDriver,
     dingtalk: DingTalkDriver,
     email: EmailDriver,
@@ -721,6 +729,8 @@ impl AllPlatforms {
         let server = FakeMattermost::start().unwrap();
         let (ann, chat) = (server.person("ann"), server.channel("town", "O"));
         let mattermost = MattermostDriver { server, ann, chat };
+        let matrix = FakeMatrix::start().unwrap();
+        let room = matrix.room("Town", &[&matrix.person("Ann"), &matrix.person("Bob")]);
         let dingtalk = DingTalkDriver(FakeDingTalk::start().unwrap());
         let house = FakeHomeAssistant::start().unwrap();
         let email = EmailDriver(FakeMail::start().unwrap());
@@ -735,6 +745,11 @@ impl AllPlatforms {
             "model": {"provider": "custom", "base_url": model.base_url(), "default": "m"}, "platforms": platforms,
         });
         let mut env: Vec<String> = drivers.iter().map(|driver| driver.env()).collect();
+        env.push(format!(
+            "MATRIX_HOMESERVER={}\nMATRIX_ACCESS_TOKEN={}\nMATRIX_HOME_ROOM={room}\n",
+            matrix.base_url(),
+            matrix::TOKEN
+        ));
         env.push(format!("HASS_URL={}\nHASS_TOKEN={}\n", house.base_url(), homeassistant::TOKEN));
         env.push(format!(
             "GATEWAY_ALLOW_ALL_USERS=1\nSMS_HOME_CHANNEL={ANN}\nWHATSAPP_CLOUD_HOME_CHANNEL={ANN_DIGITS}\n\
@@ -746,7 +761,20 @@ impl AllPlatforms {
         let env = env.concat();
         let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
         std::fs::create_dir_all(home.join("user")).unwrap();
-        Self { home, _model: model, sms, whatsapp, signal, mattermost, dingtalk, email, phone, house }
+        Self {
+            home,
+            _model: model,
+            sms,
+            whatsapp,
+            signal,
+            matrix,
+            room,
+            mattermost,
+            dingtalk,
+            email,
+            phone,
+            house,
+        }
     }
 
     /// Returns the texts that reached each platform.
@@ -756,6 +784,7 @@ impl AllPlatforms {
             ("sms", self.sms.said()),
             ("whatsapp_cloud", self.whatsapp.said()),
             ("signal", self.signal.said()),
+            ("matrix", self.matrix.said(&self.room).into_iter().map(|message| message.text).collect()),
             ("mattermost", self.mattermost.said()),
             ("dingtalk", of_dingtalk),
             ("email", self.email.said()),
@@ -792,7 +821,30 @@ fn idle_memory_with_and_without_them() {
     let alone = TempHome::builder().config_yaml("model: {provider: offline}").build().unwrap();
     std::fs::create_dir_all(alone.join("user")).unwrap();
     measure(&alone, 0);
-    measure(&AllPlatforms::new().home, 6);
+    let all = AllPlatforms::new();
+    let config = all.home.read("config.yaml");
+    measure(&all.home, 9);
+    // And the first three.
+    let discord = FakeDiscord::start().unwrap();
+    let ann = discord.person("ann", Some("Ann"));
+    let chat = discord.dm(ann);
+    let slack = FakeSlack::start().unwrap();
+    slack.person("U1", "Ann");
+    slack.direct("D1");
+    let first: [Box<dyn PlatformDriver>; 3] = [
+        Box::new(TelegramDriver(FakeTelegram::start(TELEGRAM_TOKEN).unwrap())),
+        Box::new(DiscordDriver { discord, ann, chat }),
+        Box::new(SlackDriver(slack)),
+    ];
+    let mut config: Value = serde_json::from_str(&config).unwrap();
+    let mut env = all.home.read(".env");
+    for driver in &first {
+        config["platforms"][driver.platform()] = json!({"extra": driver.extra()});
+        env.push_str(&driver.env());
+    }
+    std::fs::write(all.home.join("config.yaml"), config.to_string()).unwrap();
+    std::fs::write(all.home.env_file(), env).unwrap();
+    measure(&all.home, 12);
 }
 
 #[test]
@@ -853,6 +905,7 @@ fn messages_and_jobs_reach_each_of_them_with_and_without_a_gateway() {
     let secrets = [
         sms::AUTH_TOKEN,
         whatsapp_cloud::ACCESS_TOKEN,
+        matrix::TOKEN,
         mattermost::TOKEN,
         dingtalk::CLIENT_SECRET,
         homeassistant::TOKEN,

@@ -88,7 +88,7 @@ fn bash_completes_commands_flags_and_values() {
         ("hermes gatew", &["gateway"][..]),
         ("hermes gateway res", &["restart"]),
         ("hermes sessions export --form", &["--format"]),
-        ("hermes sessions export --format ", &["jsonl", "md", "qmd", "html"]),
+        ("hermes sessions export --format ", &["jsonl", "sharegpt", "md", "qmd", "html"]),
         ("hermes sessions delete 2", &[id]),
         ("hermes -p ", &["default", "work"]),
         ("hermes profile use wo", &["work"]),

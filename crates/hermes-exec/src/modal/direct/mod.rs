@@ -29,7 +29,7 @@ use crate::remote::{
     AfterCommand, CliError, INTERRUPTED, INTERRUPTED_NOTE, Instance, InstanceProvider, ManagedInstance,
     PerTaskCache, RemoteEnvironment, RemoteShell, ScriptTransport, lock_unless_cancelled,
 };
-use crate::remote_backend::{Backend, uploader};
+use crate::remote_backend::{Backend, TaskImage, uploader};
 use crate::variables::Variables;
 use python_bridge::PythonBridge;
 use snapshots::ModalSnapshots;
@@ -111,6 +111,12 @@ impl Backend for ModalDirectBackend {
 
     fn check<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), RunError>> {
         Box::pin(self.account.check(cancel))
+    }
+
+    fn with_image(&self, wanted: &TaskImage) -> Option<Arc<dyn Backend>> {
+        let mut options = ModalOptions { image: wanted.image.clone(), ..self.options.clone() };
+        options.directory = wanted.directory.clone().or(options.directory);
+        Some(Arc::new(Self { account: Arc::clone(&self.account), options }))
     }
 }
 

@@ -21,7 +21,7 @@ use crate::remote::{
     CliError, Instance, InstanceProvider, ManagedInstance, PerTaskCache, RemoteEnvironment, RemoteShell,
     ScriptTransport,
 };
-use crate::remote_backend::{Backend, uploader};
+use crate::remote_backend::{Backend, TaskImage, uploader};
 use transport::ModalGatewayTransport;
 
 /// A client of the gateway, with the user's token.
@@ -64,6 +64,12 @@ impl Backend for ModalGatewayBackend {
     fn open(&self, task: &str, credentials: &CredentialFiles) -> RemoteEnvironment {
         let options = ModalOptions { task: task.to_owned(), ..self.options.clone() };
         RemoteEnvironment::new(self.gateway.open(options), Some(uploader(credentials)))
+    }
+
+    fn with_image(&self, wanted: &TaskImage) -> Option<Arc<dyn Backend>> {
+        let mut options = ModalOptions { image: wanted.image.clone(), ..self.options.clone() };
+        options.directory = wanted.directory.clone().or(options.directory);
+        Some(Arc::new(Self { gateway: Arc::clone(&self.gateway), options }))
     }
 }
 

@@ -55,9 +55,10 @@ fn escape(rest: &mut Cursor<'_>, text: &mut String, zero: ZeroEscape) {
     let number = match c {
         'x' if rest.rest().starts_with('{') => {
             rest.raw_next();
-            let number = digits(rest, 16, 8);
+            let number = digits(rest, 16, usize::MAX);
             rest.skip('}');
-            number.map(|number| number & BYTE)
+            // Braces without a digit mean the byte that ends the text.
+            Some(number.unwrap_or(0) & BYTE)
         }
         'x' => digits(rest, 16, 2),
         'u' => digits(rest, 16, 4),

@@ -15,7 +15,7 @@ mod wrapper;
 use super::shell::ShellWord;
 
 pub(crate) use container::verb as container_verb;
-pub(crate) use glob::matches_glob;
+pub(crate) use glob::{is_glob, matches_glob};
 pub(crate) use guess::text_in;
 pub(crate) use inert::is_inert;
 pub(crate) use shells::{is_shell, script_file, shell_text};
@@ -79,9 +79,56 @@ pub(crate) fn passes_on(name: &str) -> bool {
 pub(crate) fn program(word: &ShellWord) -> String {
     let name = word.text.rsplit('/').next().unwrap_or(&word.text).to_lowercase();
     let name = if word.known || name.starts_with('$') { name } else { without_names(&name) };
-    if name.len() <= 32 && name.contains(['*', '?', '[']) {
-        // A pattern that matches only one of these programs is a way of writing its name.
-        const HIDDEN: &[&str] = &["rm", "dd", "mkfs", "shutdown", "reboot", "chmod", "bash", "sh"];
+    if name.len() <= 32 && is_glob(&name) {
+        // A pattern that matches one of these programs is a way of writing its name.
+        const HIDDEN: &[&str] = &[
+            "rm",
+            "dd",
+            "mkfs",
+            "mkfs.ext4",
+            "shutdown",
+            "reboot",
+            "halt",
+            "poweroff",
+            "chmod",
+            "bash",
+            "sh",
+            "sudo",
+            "git",
+            "chown",
+            "shred",
+            "wipefs",
+            "fdisk",
+            "parted",
+            "kill",
+            "killall",
+            "pkill",
+            "systemctl",
+            "crontab",
+            "dash",
+            "zsh",
+            "python3",
+            "python",
+            "perl",
+            "node",
+            "ruby",
+            "find",
+            "xargs",
+            "tee",
+            "mv",
+            "cp",
+            "docker",
+            "mkfs.xfs",
+            "mkfs.btrfs",
+            "mkswap",
+            "iptables",
+            "useradd",
+            "passwd",
+            "env",
+            "nohup",
+            "ssh",
+            "truncate",
+        ];
         if let Some(found) = HIDDEN.iter().find(|hidden| matches_glob(&name, hidden)) {
             return (*found).to_owned();
         }

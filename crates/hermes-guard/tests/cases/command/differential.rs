@@ -237,7 +237,7 @@ fn run_by_bash(commands: &[String], folder: &Path) -> HashMap<usize, Vec<Vec<Str
 }
 
 const RESERVED: &[&str] =
-    &["!", "{", "}", "then", "else", "elif", "fi", "do", "done", "esac", "in", "time", "coproc"];
+    &["!", "{", "}", "if", "then", "else", "elif", "fi", "do", "done", "esac", "in", "time", "coproc"];
 
 /// Removes a backslash at the very end of a text, which bash may keep or drop.
 fn without_end(word: &str) -> &str {
@@ -288,7 +288,7 @@ fn what_bash_runs_is_seen() {
             // In some places bash takes a reserved word for the name of a program, and runs nothing after it.
             let is_own = words.first().is_some_and(|word| RESERVED.contains(&word.as_str()));
             // Braces after an expansion to several words multiply some of them.
-            let multiplied = command.contains("}{");
+            let multiplied = command.contains("}{") || command.contains("}${");
             if is_own || multiplied || words.first().is_some_and(|name| name.contains('[')) {
                 continue;
             }

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use hermes_types::doubling_wait;
+
 /// Returns the wait before attempt `n + 1`: 2, 4, 8 … seconds, a minute at most.
 pub fn backoff(attempt: u32) -> Duration {
-    Duration::from_secs(1_u64.checked_shl(attempt).map_or(60, |seconds| seconds.min(60)))
+    doubling_wait(Duration::from_secs(1), attempt, Duration::from_mins(1))
 }
 
 /// Returns the wait after the `n`th malformed answer.
 pub fn invalid_response_backoff(attempt: u32) -> Duration {
-    let doubled = 1_u64.checked_shl(attempt.saturating_sub(1)).unwrap_or(u64::MAX);
-    Duration::from_secs(doubled.saturating_mul(5).min(120))
+    doubling_wait(Duration::from_secs(5), attempt.saturating_sub(1), Duration::from_mins(2))
 }
 
 /// The longest wait that is read; more counts as a refusal, and the caller decides what it means.

@@ -106,7 +106,7 @@ pub(crate) async fn run(
         processes: wired.command_runtime.processes.clone(),
         clock: wired.agent.clock().clone(),
     };
-    let terminal = ChatFrontend::new(view, display).with_work(work);
+    let terminal = ChatFrontend::new(view, display).with_work(work).with_trajectories(&wired.config);
     let began = wired.agent.clock().now();
     let server_wait = wired.discovery_timeout(context);
     let mut chat = ChatLoop {
@@ -153,7 +153,10 @@ pub(super) async fn drive_turn(
     let session = conversation.session().clone();
     let request = TurnRequest { work, frontend: terminal, cancel, grace: None };
     match agent.drive(conversation, request).await? {
-        TurnOutcome::Ended(result) => Ok(*result),
+        TurnOutcome::Ended(result) => {
+            terminal.save_trajectory(agent, conversation, &result);
+            Ok(*result)
+        }
         // Another process has ended it after this one looked.
         TurnOutcome::Abandoned | TurnOutcome::Parked(_) => Err(hermes_agent::Error::NotFound(session)),
     }

@@ -2,19 +2,24 @@
 //!
 //! Holds what both have in common: the display settings, and what was said to the running turn.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hermes_agent::{Agent, Conversation, TurnResult};
+use hermes_config::Config;
 use hermes_config::settings::{DisplaySettings, ToolProgress};
+use hermes_research::{SessionTrajectory, iso_time};
 use hermes_tools::ProcessRegistry;
 use hermes_tui::{
     BusyInputMode, DiffDisplay, MarkdownDisplay, ReasoningDisplay, ScreenHandle, StatusFields, ToolFeedMode,
     TranscriptOptions,
 };
-use hermes_types::{BoxFuture, Cancel, Clock, Frontend, TurnEvent, UserAnswer, UserQuestion};
+use hermes_types::{BoxFuture, Cancel, Clock, Frontend, ToolSpec, TurnEvent, UserAnswer, UserQuestion};
 
 use super::background::BackgroundList;
 use super::terminal::TerminalFrontend;
 use crate::command::slash::describe_work;
+use crate::context::local_time;
 
 pub(crate) struct ChatFrontend<'a> {
     pub(crate) view: ChatView<'a>,
@@ -22,6 +27,8 @@ pub(crate) struct ChatFrontend<'a> {
     remarks: Mutex<Vec<String>>,
     /// What runs besides the conversation, in an interactive chat.
     work: Option<RunningWork>,
+    /// The folder with the files to which conversations are added as training data.
+    trajectories: Option<PathBuf>,
 }
 
 /// What runs besides the conversation: prompts in the background and processes.
@@ -39,11 +46,30 @@ pub(crate) enum ChatView<'a> {
 
 impl<'a> ChatFrontend<'a> {
     pub(crate) fn new(view: ChatView<'a>, display: DisplaySettings) -> Self {
-        Self { view, display, remarks: Mutex::default(), work: None }
+        Self { view, display, remarks: Mutex::default(), work: None, trajectories: None }
     }
 
     pub(crate) fn with_work(self, work: RunningWork) -> Self {
         Self { work: Some(work), ..self }
+    }
+
+    /// Adds conversations to the files of training data in the working directory, if the configuration says so.
+    pub(crate) fn with_trajectories(self, config: &Config) -> Self {
+        let wanted = config.flag("agent.save_trajectories");
+        Self { trajectories: wanted.then(std::env::current_dir).and_then(Result::ok), ..self }
+    }
+
+    /// Adds the conversation to its file. A failure is logged: the conversation matters more.
+    pub(crate) fn save_trajectory(&self, agent: &Agent, conversation: &Conversation, result: &TurnResult) {
+        let Some(folder) = &self.trajectories else { return };
+        let specs: Vec<ToolSpec> = agent.tools().iter().map(|tool| tool.spec().clone()).collect();
+        let now = agent.clock().now();
+        let time = iso_time(local_time(now), now);
+        let made =
+            SessionTrajectory::new(conversation.messages(), &specs, &result.model, time, result.completed());
+        if let Some(Err(error)) = made.map(|made| made.append_in(folder)) {
+            tracing::warn!(%error, "a trajectory was not saved");
+        }
     }
 
     /// Shows what runs besides the conversation: on the screen also the subagents of the turn.

@@ -53,7 +53,8 @@ pub(crate) async fn run(
     let patience = QuestionTimeouts::from_config(&wired.config);
     let clock = agent.clock().clone();
     let lines = TerminalFrontend::new(output, shown, display.clone(), clock, patience, &input);
-    let terminal = ChatFrontend::new(ChatView::Lines(Box::new(lines)), display);
+    let terminal =
+        ChatFrontend::new(ChatView::Lines(Box::new(lines)), display).with_trajectories(&wired.config);
     if let Some(cut_off) = &opened.unfinished_turn {
         output.notice(&opening::describe_unfinished_turn(cut_off));
         agent.drop_turn(cut_off).await?;

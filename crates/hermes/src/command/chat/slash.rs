@@ -188,6 +188,8 @@ async fn run_program_command(chat: &mut ChatLoop<'_>, command: ProgramCommand, r
         plugins: chat.runtime.extensions().plugins.clone(),
         processes: chat.runtime.command_runtime.processes.clone(),
         browsers: chat.runtime.command_runtime.browsers.clone(),
+        account: None,
+        is_private: true,
         background: chat.background.list().describe(chat.runtime.agent.clock().now()),
         surface: CommandSurface::Terminal,
         yolo: chat.yolo,

@@ -218,7 +218,7 @@ mod tests {
         check("gate", &["gateway"]);
         check("gateway re", &["restart"]);
         check("gateway restart --a", &["--all"]);
-        check("sessions export --format ", &["jsonl", "md", "qmd", "html"]);
+        check("sessions export --format ", &["jsonl", "sharegpt", "md", "qmd", "html"]);
         check("sessions export --format=m", &["--format=md"]);
         check("sessions export ", &[":files"]);
         check("profile use w", &["work"]);

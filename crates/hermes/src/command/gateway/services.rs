@@ -10,10 +10,11 @@ use hermes_gateway::{
     AnswerToSpeak, AttachmentContent, AttachmentRequest, HelperPrograms, JobScriptOutcome, JobScriptRequest,
     LiveSettings, MessageExpansion, ProcessInfo, ProgramCommands, SkillPrompts,
 };
+use hermes_knowledge::ChatIdentity;
 use hermes_plugins::{PluginHost, PluginSurface};
 use hermes_store::{Store, WaitingMessage};
 use hermes_tools::{Approvals, CheckpointManager, ProcessRegistry, ReferenceResolver, ReferenceResult, Yolo};
-use hermes_types::{Attachment, AttachmentKind, BoxFuture, Cancel, Clock, ReasoningEffort, TaskId};
+use hermes_types::{Attachment, AttachmentKind, BoxFuture, Cancel, ChatKind, Clock, ReasoningEffort, TaskId};
 
 use tokio::sync::Notify;
 
@@ -103,6 +104,11 @@ impl ProgramServices {
             plugins: self.plugins.clone(),
             processes: self.processes.clone(),
             browsers: self.browsers.clone(),
+            account: Some(ChatIdentity::new(
+                &from.envelope.platform,
+                from.envelope.sender.user_id.as_deref().unwrap_or_default(),
+            )),
+            is_private: from.envelope.place.kind == ChatKind::Dm,
             background: Vec::new(),
             surface: CommandSurface::Chat,
             yolo: Yolo::Off,

@@ -8,6 +8,7 @@ mod browser;
 mod debug;
 mod fast;
 mod insights;
+mod memory;
 mod model;
 mod personality;
 mod platforms;
@@ -29,6 +30,7 @@ use hermes_config::settings::ToolProgress;
 use hermes_config::yaml::{KeyPath, YamlValue};
 use hermes_config::{Config, ManagedMode, set};
 use hermes_gateway::slash::{CommandSurface, ProgramCommand, ReplyText};
+use hermes_knowledge::ChatIdentity;
 use hermes_plugins::PluginHost;
 use hermes_store::Store;
 use hermes_tools::{CheckpointManager, ProcessRegistry, Yolo};
@@ -63,6 +65,10 @@ pub(crate) struct CommandInput<'a> {
     pub(crate) plugins: PluginHost,
     pub(crate) processes: ProcessRegistry,
     pub(crate) browsers: BrowserPool,
+    /// The account that typed the command; `None` for the owner at this machine.
+    pub(crate) account: Option<ChatIdentity>,
+    /// Whether nobody else reads the reply.
+    pub(crate) is_private: bool,
     /// Descriptions of the prompts that run in the background.
     pub(crate) background: Vec<String>,
     pub(crate) surface: CommandSurface,
@@ -149,6 +155,8 @@ pub(crate) async fn run(command: ProgramCommand, input: CommandInput<'_>) -> Com
         ProgramCommand::ReloadSkills => reload_skills::run(&input.context, &input.config, input.surface),
         ProgramCommand::Fast => fast::run(arguments, &input.context, &input.config),
         ProgramCommand::Debug => debug::run(&input.context).await,
+        ProgramCommand::Memory => memory::run(arguments, &input),
+        ProgramCommand::Forget => memory::forget(arguments, &input),
         ProgramCommand::Version => CommandReply::text(cli::version()),
     }
 }

@@ -58,6 +58,8 @@ impl SetupItem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SetupState {
     Configured,
+    /// Configured, with end-to-end encryption.
+    Encrypted,
     /// Some values are set, and a required one is missing.
     PartiallyConfigured,
     NotConfigured,
@@ -67,6 +69,7 @@ impl SetupState {
     const fn label(self) -> &'static str {
         match self {
             Self::Configured => "configured",
+            Self::Encrypted => "configured + E2EE",
             Self::PartiallyConfigured => "partially configured",
             Self::NotConfigured => "not configured",
         }

@@ -12,10 +12,11 @@ use super::{SetupDialog, SetupState};
 use crate::wiring::channels::options;
 
 pub(super) fn state(platform: &Platform, config: &Config, env: &Env) -> SetupState {
-    if platform.is_configured(&options(platform, config, env)) {
-        return SetupState::Configured;
-    }
     let present = options(platform, config, env);
+    if platform.is_configured(&present) {
+        let switch = format!("{}_ENCRYPTION", platform.name.to_uppercase());
+        return if present.flag(&switch, false) { SetupState::Encrypted } else { SetupState::Configured };
+    }
     let any = platform.variables.iter().any(|variable| present.text(variable.name).is_some());
     if any { SetupState::PartiallyConfigured } else { SetupState::NotConfigured }
 }
@@ -40,7 +41,10 @@ pub(super) fn configure(dialog: &SetupDialog<'_>, platform: &Platform) -> Result
         };
         match said.filter(|value| !value.is_empty()) {
             Some(value) => values.push((variable.name, value)),
-            None if has.is_none() && variable.kind != VariableKind::Optional => {
+            None if has.is_none()
+                && variable.kind != VariableKind::Optional
+                && !is_replaced(platform, variable, &values, &present) =>
+            {
                 bail!("{} needs {}; nothing was changed", platform.label(), variable.name);
             }
             None => {}
@@ -90,17 +94,33 @@ fn ask(dialog: &SetupDialog<'_>, variable: &PlatformVariable, has: Option<&str>)
         return None;
     }
     let now = match (variable.kind, has) {
-        (VariableKind::RequiredSecret, Some(_)) => "[keep the present one]".to_owned(),
+        (VariableKind::RequiredSecret | VariableKind::SecretUnless(_), Some(_)) => {
+            "[keep the present one]".to_owned()
+        }
         (_, Some(value)) => format!("[{value}]"),
-        (VariableKind::Optional, None) => "[none]".to_owned(),
+        (VariableKind::Optional | VariableKind::SecretUnless(_), None) => "[none]".to_owned(),
         (_, None) => "(needed)".to_owned(),
     };
     let question = format!("{} {now}: ", variable.prompt);
     let said = match variable.kind {
-        VariableKind::RequiredSecret => dialog.output.ask_secret(&question),
+        VariableKind::RequiredSecret | VariableKind::SecretUnless(_) => dialog.output.ask_secret(&question),
         _ => dialog.output.ask(&question),
     };
     said.map(|said| said.trim().to_owned())
+}
+
+/// Tells whether a variable is not needed, because the one that can take its place is set or will still be asked for.
+fn is_replaced(
+    platform: &Platform,
+    variable: &PlatformVariable,
+    given: &[(&str, String)],
+    present: &Options,
+) -> bool {
+    let VariableKind::SecretUnless(other) = variable.kind else { return false };
+    let order = |name: &str| platform.variables.iter().position(|variable| variable.name == name);
+    order(other) > order(variable.name)
+        || present.text(other).is_some()
+        || given.iter().any(|(name, value)| *name == other && !value.is_empty())
 }
 
 fn is_home(platform: &Platform, variable: &PlatformVariable) -> bool {

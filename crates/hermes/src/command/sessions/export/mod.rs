@@ -16,9 +16,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use hermes_config::write;
 use hermes_guard::{Redaction, redact};
+use hermes_research::{SessionTrajectory, iso_time};
 use hermes_schedule::Zone;
 use hermes_store::{ArchivedSessions, RemovalOutcome, SessionCriteria, Store};
-use hermes_types::{Role, SessionId};
+use hermes_types::{Message, Role, SessionId};
 use serde_json::{Map, Value, json};
 
 use super::filters;
@@ -38,7 +39,7 @@ enum SecretHandling {
 impl SecretHandling {
     /// JSON lines are a copy; documents are for reading and passing on.
     fn of(arguments: &ExportArguments) -> Self {
-        let is_copy = arguments.format == ExportFormat::Jsonl;
+        let is_copy = is_lines(arguments.format);
         if arguments.redact || !(is_copy || arguments.no_redact) { Self::Mask } else { Self::Keep }
     }
 
@@ -96,7 +97,7 @@ pub(super) fn run(
         return Ok(Vec::new());
     }
     match arguments.format {
-        ExportFormat::Jsonl => export.write_lines(&units)?,
+        format if is_lines(format) => export.write_lines(&units)?,
         format => export.write_documents(&units, format)?,
     }
     if arguments.delete_after_verified { export.delete(&units) } else { Ok(Vec::new()) }
@@ -193,6 +194,9 @@ impl Export<'_> {
         if self.arguments.only == Some(ExportedPart::UserPrompts) {
             return self.prompts_of(unit);
         }
+        if self.arguments.format == ExportFormat::Sharegpt {
+            return self.trajectory_of(unit);
+        }
         let Some(mut session) = self.store.export_session(&unit.newest).wait()? else {
             return Ok(Vec::new());
         };
@@ -220,6 +224,22 @@ impl Export<'_> {
             })
         };
         prompts.map(|message| Ok(serde_json::to_string(&line(message))?)).collect()
+    }
+
+    /// Returns the conversation as a trajectory. Its list of tools is empty: which tools a conversation had is not stored.
+    fn trajectory_of(&self, unit: &ExportUnit) -> Result<Vec<String>> {
+        let Some(row) = self.store.session(&unit.newest).wait()? else { return Ok(Vec::new()) };
+        let rows = self.messages_of(unit)?;
+        let ended = rows.last().map_or(row.started_at, |row| row.at);
+        let messages: Vec<Message> = rows.into_iter().map(|row| row.message).collect();
+        let completed = messages.last().is_some_and(|last| hermes_agent::final_text(last).is_some());
+        let model = row.model.as_deref().unwrap_or_default();
+        let time = iso_time(local_time(ended), ended);
+        let made = SessionTrajectory::new(&messages, &[], model, time, completed);
+        Ok(made
+            .map(|made| made.with_texts(|text| self.secrets.text(text)).to_json().to_string())
+            .into_iter()
+            .collect())
     }
 
     fn messages_of(&self, unit: &ExportUnit) -> Result<Vec<hermes_store::StoredMessage>> {
@@ -276,7 +296,7 @@ impl Export<'_> {
         let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
         let name: String = unit.newest.as_str().chars().map(plain).collect();
         let ending = match self.arguments.format {
-            ExportFormat::Jsonl => "jsonl",
+            ExportFormat::Jsonl | ExportFormat::Sharegpt => "jsonl",
             ExportFormat::Md => "md",
             ExportFormat::Qmd => "qmd",
             ExportFormat::Html => "html",
@@ -301,7 +321,7 @@ impl Export<'_> {
         let mut deleted = Vec::new();
         for unit in units {
             let (path, expected) = match self.arguments.format {
-                ExportFormat::Jsonl => {
+                format if is_lines(format) => {
                     let lines = joined(&self.lines_of(unit)?);
                     (self.file_target().map(Path::to_owned), Some(lines))
                 }
@@ -329,6 +349,11 @@ impl Export<'_> {
         }
         Ok(deleted)
     }
+}
+
+/// Tells whether a format is one line per session.
+fn is_lines(format: ExportFormat) -> bool {
+    matches!(format, ExportFormat::Jsonl | ExportFormat::Sharegpt)
 }
 
 /// Joins lines, each with its end.

@@ -1,0 +1,33 @@
+//! Training data: runs of the agent over a dataset, trajectories, and their compression.
+//!
+//! Holds no provider, no tool and no terminal: agents come through the port [`RolloutAgents`], what is shown through
+//! [`BatchObserver`]. Invariants: nothing of a run reaches the user's database; a record is written with one write, and only after
+//! its conversation ended; a prompt has at most one record, however often the process was killed.
+
+mod batch;
+mod compress;
+mod error;
+mod file;
+mod queue;
+mod trajectory;
+
+pub use batch::{
+    BatchObserver, BatchOptions, BatchProgress, BatchRun, BatchShard, BatchSummary, DISTRIBUTIONS, Dataset,
+    DatasetEntry, DatasetProblem, DatasetRow, DistributionSampler, ItemCounts, MergeReport, ProgressSnapshot,
+    ReasoningCounts, ReasoningFilter, ResumePolicy, RolloutAgents, RolloutContext, RolloutError,
+    RolloutOutcome, RolloutRunner, RolloutSettings, RunCheckpoint, RunStatistics, ToolCounts,
+    ToolsetDistribution, describe_distributions, find_distribution, merge_batches,
+};
+pub use compress::{
+    CompressionJob, CompressionMetrics, CompressionTarget, CompressionTotals, NoticeSettings, ProtectedTurns,
+    RegionChoice, ReplacedTurns, SampleGenerator, SampleShare, SummaryModel, SummarySettings,
+    TrajectoryCompression, TrajectoryLimits, choose_region, dry_run, summary_input,
+};
+pub use error::Error;
+pub use queue::{
+    GiveBack, ImportReport, ItemClose, LeasedItem, QueueItem, QueueOptions, QueueStatus, QueueWorker,
+    RunQueue, WorkerSummary, export_run, import_run, queue_items,
+};
+pub use trajectory::{
+    SessionTrajectory, TrajectoryTurn, count_reasoning, count_tools, has_reasoning, iso_time, trajectory_of,
+};

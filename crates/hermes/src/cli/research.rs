@@ -1,0 +1,165 @@
+//! The commands that make training data.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+const BATCH_HELP: &str = "Examples:\n  hermes batch --dataset-file prompts.jsonl --batch-size 10 --run-name first\n  \
+                          hermes batch --dataset-file prompts.jsonl --batch-size 10 --run-name first --resume --num-workers 64\n  \
+                          hermes batch --list-distributions\n  \
+                          hermes batch enqueue --run-name big --dataset-file prompts.jsonl --batch-size 10\n  \
+                          hermes batch worker --run-name big --num-workers 32\n\n\
+                          Flags may be written with `_` for `-`, and switches as --flag=true, --flag=false or --noflag.";
+
+/// What is done with a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BatchAction {
+    /// Run the dataset here, with files
+    #[default]
+    Run,
+    /// Put the dataset into a queue that several machines share
+    Enqueue,
+    /// Work on a queue until nothing is left
+    Worker,
+    /// Show how far a queue is
+    Status,
+    /// Write the records of a queue to the files of a run
+    Export,
+    /// Take the records of files over into a queue
+    Import,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "one field per flag")]
+#[command(after_help = BATCH_HELP)]
+pub(crate) struct BatchArguments {
+    /// What to do
+    #[arg(value_enum, default_value_t)]
+    pub(crate) action: BatchAction,
+    /// Address of the PostgreSQL database of the queue [default: HERMES_BATCH_QUEUE]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) queue: Option<String>,
+    /// Seconds after which the prompts of a worker that is gone are taken over
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    pub(crate) lease_seconds: u32,
+    /// Dataset: one JSON object per line, with `prompt` and perhaps `image` and `cwd`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) dataset_file: Option<PathBuf>,
+    /// Prompts per batch
+    #[arg(long, value_name = "N")]
+    pub(crate) batch_size: Option<usize>,
+    /// Name of the run, whose files are in data/NAME
+    #[arg(long, value_name = "NAME")]
+    pub(crate) run_name: Option<String>,
+    /// Distribution of toolsets
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) distribution: String,
+    /// Model [default: the configured one, else anthropic/claude-sonnet-4.6]
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// Provider, or the name of a custom endpoint
+    #[arg(long)]
+    pub(crate) provider: Option<String>,
+    /// Key for the endpoint; other users of this machine can see it in the list of processes
+    #[arg(long, value_name = "KEY")]
+    pub(crate) api_key: Option<String>,
+    /// Base URL of the endpoint
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// Most model calls for one prompt
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) max_turns: usize,
+    /// Conversations at once
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) num_workers: usize,
+    /// Skip prompts that have a record, recognized by their text
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Announce each prompt with its toolsets and image
+    #[arg(long)]
+    pub(crate) verbose: bool,
+    /// List the distributions
+    #[arg(long)]
+    pub(crate) list_distributions: bool,
+    /// Text added to the system prompt of every request and never saved
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) ephemeral_system_prompt: Option<String>,
+    /// Most characters of a prompt in announcements
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) log_prefix_chars: usize,
+    /// OpenRouter: hosts to use, with commas
+    #[arg(long, value_name = "LIST")]
+    pub(crate) providers_allowed: Option<String>,
+    /// OpenRouter: hosts not to use, with commas
+    #[arg(long, value_name = "LIST")]
+    pub(crate) providers_ignored: Option<String>,
+    /// OpenRouter: hosts in the order to try, with commas
+    #[arg(long, value_name = "LIST")]
+    pub(crate) providers_order: Option<String>,
+    /// OpenRouter: price, throughput or latency
+    #[arg(long, value_name = "KEY", value_parser = ["price", "throughput", "latency"])]
+    pub(crate) provider_sort: Option<String>,
+    /// Most tokens of one answer
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tokens: Option<u64>,
+    /// none, minimal, low, medium, high, xhigh, max or ultra
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) reasoning_effort: Option<String>,
+    /// Ask for no reasoning; wins over --reasoning-effort
+    #[arg(long)]
+    pub(crate) reasoning_disabled: bool,
+    /// JSON file with an array of messages that are sent before each conversation
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prefill_messages_file: Option<PathBuf>,
+    /// Use only the first prompts of the dataset
+    #[arg(long, value_name = "N")]
+    pub(crate) max_samples: Option<usize>,
+    /// Draw the same toolsets in every run
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Most the run may cost, in dollars
+    #[arg(long, value_name = "DOLLARS")]
+    pub(crate) max_cost: Option<f64>,
+    /// Keep conversations in which the model never reasoned
+    #[arg(long)]
+    pub(crate) keep_without_reasoning: bool,
+    /// Mask secrets in the records
+    #[arg(long)]
+    pub(crate) redact: bool,
+    /// Do only a part of the batches, I/N with I from 0; other processes do the others
+    #[arg(long, value_name = "I/N")]
+    pub(crate) shard: Option<String>,
+}
+
+const COMPRESS_HELP: &str = "Examples:\n  hermes compress --input data/first/trajectories.jsonl --target-max-tokens 16000\n  \
+                             hermes compress --input data/first --only trajectories.jsonl --dry-run\n\n\
+                             Flags may be written with `_` for `-`, and switches as --flag=true, --flag=false or --noflag.";
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = COMPRESS_HELP)]
+pub(crate) struct CompressArguments {
+    /// JSON lines file, or a folder with such files
+    #[arg(long, value_name = "PATH")]
+    pub(crate) input: PathBuf,
+    /// File or folder to write [default: beside the input, with `_compressed`]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) output: Option<PathBuf>,
+    /// YAML file with the settings; without it, the defaults are used
+    #[arg(long, value_name = "FILE", default_value = "configs/trajectory_compression.yaml")]
+    pub(crate) config: PathBuf,
+    /// Tokens a trajectory may have
+    #[arg(long, value_name = "N")]
+    pub(crate) target_max_tokens: Option<u64>,
+    /// Compress only a part of the lines, in percent
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) sample_percent: Option<f64>,
+    /// Seed that decides which lines these are
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    pub(crate) seed: u32,
+    /// Of a folder, only this file; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Vec<String>,
+    /// Count what would be done, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
