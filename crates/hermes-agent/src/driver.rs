@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use hermes_store::{Error as StoreError, ToolCallRecord};
-use hermes_types::{Cancel, Frontend, Message, OutcomeStatus, Role, SessionId, Turn, TurnId, TurnState};
+use hermes_types::{
+    BoxFuture, Cancel, Frontend, Message, OutcomeStatus, Role, SessionId, Turn, TurnId, TurnState,
+};
 
 use crate::agent::Agent;
 use crate::conversation::{Conversation, UnfinishedTurn};
@@ -134,9 +136,8 @@ impl Agent {
         let ended = {
             let running = async {
                 match work {
-                    TurnWork::Begin { id, input: said } => {
-                        let result =
-                            LeasedTurn::new(self, conversation, frontend, cancel).begin(id, *said).await?;
+                    TurnWork::Begin { id, input } => {
+                        let result = self.begin_turn(conversation, id, *input, frontend, cancel).await?;
                         Ok(TurnOutcome::Ended(Box::new(result)))
                     }
                     TurnWork::Resume(cut_off) => {
@@ -168,6 +169,30 @@ impl Agent {
         }
         abandon_turn(self, &id).await?;
         Ok(TurnOutcome::Abandoned)
+    }
+
+    /// Runs a turn that nobody resumes, and waits for its end however long it takes to stop: a subagent's, a background
+    /// prompt's, an embedding program's. Only a database that cannot be written, or another process that works in the
+    /// same conversation, is an error; everything else is a result.
+    pub async fn run_turn(
+        &self,
+        conversation: &mut Conversation,
+        input: TurnInput,
+        frontend: &dyn Frontend,
+        cancel: &Cancel,
+    ) -> Result<TurnResult, Error> {
+        self.begin_turn(conversation, TurnId::generate(), input, frontend, cancel).await
+    }
+
+    fn begin_turn<'a>(
+        &'a self,
+        conversation: &'a mut Conversation,
+        id: TurnId,
+        input: TurnInput,
+        frontend: &'a dyn Frontend,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<TurnResult, Error>> {
+        LeasedTurn::new(self, conversation, frontend, cancel).begin(id, input)
     }
 
     /// Does what follows a turn, while nobody waits for it: names the conversation and reviews it, where due. Returns

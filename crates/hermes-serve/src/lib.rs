@@ -17,6 +17,7 @@ mod idle;
 mod input;
 mod jobs;
 mod repeats;
+mod request_task;
 mod responses;
 mod run;
 mod runs;

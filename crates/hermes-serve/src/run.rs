@@ -1,7 +1,5 @@
 //! Runs a turn for a request: selects its session and history, and ends it when nobody waits for it any more.
 
-use std::sync::Arc;
-
 use data_encoding::HEXLOWER;
 use hermes_agent::{
     Agent, Conversation, Error as AgentError, PastTurn, STOP_GRACE, TurnInput as Question, TurnOutcome,
@@ -13,12 +11,9 @@ use hermes_types::{
     Cancel, Frontend, Message, MessageContent, Role, SessionId, SessionKind, TaskId, Turn, TurnId, random_hex,
 };
 use sha2::{Digest as _, Sha256};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::{App, SessionGuard};
 use crate::error::ApiError;
-use crate::follow::ApiFrontend;
-use crate::idempotency::{self, RequestTicket};
 use crate::turn_answer::{ApiFinishReason, TurnAnswer};
 
 /// The turn a request asks for.
@@ -92,37 +87,6 @@ pub(crate) struct StopOnDrop(pub(crate) Cancel);
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.cancel();
-    }
-}
-
-/// Runs the turn in its own task and waits for it. Dropping this future stops the turn cleanly, unless it has a
-/// key: then it continues, and the same key retrieves its answer.
-pub(crate) async fn run_in_task(
-    app: &App,
-    ticket: RequestTicket,
-    asked: ApiTurnRequest,
-    listener: ApiFrontend,
-    room: OwnedSemaphorePermit,
-) -> Result<Arc<CompletedTurn>, ApiError> {
-    let (turn_id, fingerprint) = match ticket {
-        RequestTicket::Keyed(ticket) => {
-            return idempotency::run_once(app, ticket, asked, listener, room).await;
-        }
-        RequestTicket::Plain { turn, fingerprint } => (turn, fingerprint),
-    };
-    let stop = app.tasks.cancel_token().child_token();
-    let _guard = StopOnDrop(stop.clone());
-    let mut watched = app.repeats.track(fingerprint, turn_id.clone(), app.clock.clone());
-    let owner = app.clone();
-    let task = app.tasks.spawn_cooperative("an API turn", move |_| async move {
-        let _room = room;
-        run_turn(&owner, turn_id, asked, &listener, &stop).await
-    });
-    let ran = task.await;
-    watched.record_end(matches!(&ran, Ok(Err(error)) if error.has_acted()));
-    match ran {
-        Ok(ran) => ran.map(Arc::new),
-        Err(ended) => Err(ApiError::internal(format!("The turn ended unexpectedly: {ended}"))),
     }
 }
 

@@ -93,7 +93,7 @@ impl TempHomeBuilder {
         let directory = tempfile::Builder::new()
             .prefix("hermes-home-")
             .permissions(Permissions::from_mode(0o700))
-            .tempdir_in(parent())
+            .tempdir_in(folder_of_tests())
             .map_err(Error::io("make a temporary home"))?;
         let home = TempHome { directory };
         // Without bundled skills, unless a test wants them: a prompt then holds what the test put there.
@@ -114,7 +114,7 @@ impl TempHomeBuilder {
     clippy::disallowed_methods,
     reason = "the script that runs the tests says there where homes are made"
 )]
-fn parent() -> PathBuf {
+pub(crate) fn folder_of_tests() -> PathBuf {
     std::env::var_os("HERMES_TEST_HOMES").map_or_else(std::env::temp_dir, PathBuf::from)
 }
 

@@ -25,7 +25,7 @@ pub struct SshServer {
     pub host: String,
     pub port: u16,
     pub key: PathBuf,
-    /// A temporary folder of the test, with a path short enough for sockets.
+    /// A temporary folder of the test.
     pub folder: TempDir,
 }
 
@@ -49,7 +49,7 @@ impl SshServer {
             host: host.to_owned(),
             port: port.parse().ok()?,
             key: PathBuf::from(key),
-            folder: tempfile::tempdir_in("/tmp").ok()?,
+            folder: tempfile::tempdir_in(crate::home::folder_of_tests()).ok()?,
         })
     }
 }

@@ -20,14 +20,13 @@ mod scope;
 mod transcript;
 mod turn_loop;
 
-use hermes_types::{BoxFuture, Cancel, Frontend, InboxId, Message, MessageContent, TurnId, TurnState};
+use hermes_types::{Cancel, Frontend, InboxId, Message, MessageContent, TurnId, TurnState};
 
 use crate::agent::Agent;
 use crate::compress::{CompressionPass, CompressionReport};
 use crate::conversation::{Conversation, UnfinishedTurn};
 use crate::error::Error;
 use crate::lease::{self, LeaseGuard};
-use crate::result::TurnResult;
 
 pub(crate) use capacity::TurnCapacity;
 pub(crate) use charges::CallUsage;
@@ -61,18 +60,6 @@ impl TurnInput {
 }
 
 impl Agent {
-    /// Runs one turn to its end. Only a database that cannot be written, or another process that works in the
-    /// same conversation, is an error; everything else is a result.
-    pub fn run_turn<'a>(
-        &'a self,
-        conversation: &'a mut Conversation,
-        said: TurnInput,
-        frontend: &'a dyn Frontend,
-        cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<TurnResult, Error>> {
-        LeasedTurn::new(self, conversation, frontend, cancel).begin(TurnId::generate(), said)
-    }
-
     /// Closes a cut-off turn without resuming it: the user sent something else, or it was cut off too often.
     pub async fn drop_turn(&self, cut_off: &UnfinishedTurn) -> Result<(), Error> {
         let note = Some("cut off, not resumed".to_owned());

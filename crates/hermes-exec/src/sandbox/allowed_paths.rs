@@ -26,12 +26,20 @@ pub(super) struct AllowedPaths {
 
 impl AllowedPaths {
     /// Collects the allowed paths. Where mounts are possible, a root that contains something protected is
-    /// writable as a whole, so that new files can be created in it.
-    pub(super) fn of(limits: &SandboxLimits, can_mount: bool) -> Result<Self, String> {
+    /// writable as a whole, so that new files can be created in it, and a temporary folder is readable as a
+    /// whole: its entries change all the time, and the rules would have to be made again for every command.
+    pub(super) fn of(limits: &SandboxLimits, temporary: &[PathBuf], can_mount: bool) -> Result<Self, String> {
         let mut openings = Self::default();
         let known = limits.known_paths();
-        openings.readable =
-            openings.open_paths_below(Path::new("/"), |path| limits.read_access(path), can_mount, &known)?;
+        let masked = |path: &Path| {
+            can_mount
+                && limits.read_access(path) == SubtreeAccess::Mixed
+                && temporary.iter().any(|folder| folder == path)
+        };
+        let read_access =
+            |path: &Path| if masked(path) { SubtreeAccess::Open } else { limits.read_access(path) };
+        openings.readable = openings.open_paths_below(Path::new("/"), read_access, can_mount, &known)?;
+        openings.masked_by_mounts.extend(temporary.iter().filter(|folder| masked(folder)).cloned());
         for root in &limits.writable {
             let parts = if can_mount && limits.write_access(root) == SubtreeAccess::Mixed {
                 openings.masked_by_mounts.push(root.clone());
@@ -85,7 +93,7 @@ mod tests {
         let places = SandboxPaths {
             user_home: root.join("user"),
             hermes_home: root.join("hermes"),
-            temporary: vec![root.to_owned()],
+            writable: vec![root.to_owned()],
             ..SandboxPaths::default()
         };
         SandboxLimits::of(&root.join("user/project"), &places, NetworkReach::Everywhere)
@@ -106,20 +114,32 @@ mod tests {
     fn a_full_folder_is_let_in_whole_if_mounts_keep_the_rest_out() {
         let (_top, root) = folder(MANY + 1);
         let limits = limits(&root);
-        let covered = AllowedPaths::of(&limits, true).unwrap();
+        let covered = AllowedPaths::of(&limits, &[], true).unwrap();
         assert!(
             covered.masked_by_mounts.contains(&root) && covered.writable.contains(&root),
             "{:?}",
             covered.masked_by_mounts
         );
-        let one_by_one = AllowedPaths::of(&limits, false).unwrap();
+        let one_by_one = AllowedPaths::of(&limits, &[], false).unwrap();
         assert!(one_by_one.writable.len() > MANY && one_by_one.masked_by_mounts.is_empty());
+    }
+
+    #[test]
+    fn a_temporary_folder_is_not_listed_if_mounts_keep_the_rest_out() {
+        let (_top, root) = folder(3);
+        let limits = limits(&root);
+        let temporary = [root.clone()];
+        let covered = AllowedPaths::of(&limits, &temporary, true).unwrap();
+        assert!(covered.readable.contains(&root) && covered.masked_by_mounts.contains(&root));
+        assert!(!covered.listed.contains(&root), "{:?}", covered.listed);
+        let one_by_one = AllowedPaths::of(&limits, &temporary, false).unwrap();
+        assert!(one_by_one.listed.contains(&root) && !one_by_one.readable.contains(&root));
     }
 
     #[test]
     fn too_full_a_folder_is_named() {
         let (_top, root) = folder(MOST + 1);
-        let refused = AllowedPaths::of(&limits(&root), false).unwrap_err();
+        let refused = AllowedPaths::of(&limits(&root), &[], false).unwrap_err();
         assert!(refused.starts_with(&format!("{} holds more than", root.display())), "{refused}");
     }
 }

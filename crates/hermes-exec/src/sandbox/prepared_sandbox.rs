@@ -65,7 +65,7 @@ impl PreparedSandbox {
     /// Prepares the limits. `extra` are further writable folders.
     pub(super) fn make(sandbox: &Sandbox, anchor: &Path, extra: &[PathBuf]) -> Result<Self, String> {
         let limits = SandboxLimits::of(anchor, &sandbox.paths, sandbox.network_reach);
-        let mut openings = AllowedPaths::of(&limits, sandbox.can_mount())?;
+        let mut openings = AllowedPaths::of(&limits, &sandbox.paths.temporary, sandbox.can_mount())?;
         openings.writable.extend(extra.iter().cloned());
         let basis = SandboxFingerprint::of(anchor, &limits, &openings);
         #[cfg(target_os = "linux")]

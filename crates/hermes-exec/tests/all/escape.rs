@@ -10,6 +10,7 @@ use hermes_exec::{
     SandboxPaths, SandboxReport, Variables,
 };
 use hermes_task::SystemClock;
+use hermes_testkit::{UserNamespaces, repeat_tests_as_nobody, repeat_tests_as_nobody_in};
 use hermes_types::{Cancel, CommandOutput, ShellCommand};
 use tempfile::TempDir;
 
@@ -653,18 +654,23 @@ async fn submodules_are_guarded_like_the_repository_around_them() {
     assert!(config.contains("Ann"), "{config}");
 }
 
+/// The tests of the sandbox in this program.
+const SANDBOX_TESTS: [&str; 4] = ["escape", "sandbox::", "sockets", "planted_files"];
+
 /// Repeats tests as an ordinary user, whose sandbox differs: it has namespaces of its own instead of root's
 /// capabilities.
 #[tokio::test]
 async fn the_same_holds_for_an_ordinary_user() {
-    repeat_as_nobody(&["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    if sandbox_is_possible() {
+        repeat_tests_as_nobody(UserNamespaces::Allowed, &SANDBOX_TESTS);
+    }
 }
 
-/// Repeats tests as an ordinary user of a system that gives programs no user namespaces, as Ubuntu does.
 #[tokio::test]
 async fn the_same_holds_where_user_namespaces_are_not_allowed() {
-    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/without_namespaces.py");
-    repeat_as_nobody(&["python3", program]);
+    if sandbox_is_possible() {
+        repeat_tests_as_nobody(UserNamespaces::Denied, &SANDBOX_TESTS);
+    }
 }
 
 /// Checks that commands work where the folder around the home cannot be listed, as with a `/home` that shows nobody
@@ -675,49 +681,15 @@ async fn a_home_in_a_folder_that_cannot_be_listed_can_be_worked_in() {
     fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
     let inside = folder.path().join("users");
     fs::create_dir(&inside).unwrap();
-    repeat_tests_as_nobody(
-        &["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"],
-        &inside,
-        &["escape::a_refusal_", "escape::every_way_out", "sandbox::a_project_can_be_worked_on"],
-    );
-}
-
-/// Runs this program's tests of the sandbox once more, by a command that changes the user.
-fn repeat_as_nobody(change_user: &[&str]) {
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let inside = folder.path().join("home");
-    fs::create_dir(&inside).unwrap();
-    let tests = ["escape", "sandbox::", "sockets", "planted_files"];
-    repeat_tests_as_nobody(change_user, &inside, &tests);
-}
-
-/// Runs some of this program's tests once more, in a folder that is given to that user.
-fn repeat_tests_as_nobody(change_user: &[&str], folder: &Path, tests: &[&str]) {
-    if !rustix::process::geteuid().is_root() || !Sandbox::is_possible() {
-        hermes_testkit::peer_is_missing("root, and Landlock");
-        return;
+    if sandbox_is_possible() {
+        let tests = ["escape::a_refusal_", "escape::every_way_out", "sandbox::a_project_can_be_worked_on"];
+        repeat_tests_as_nobody_in(&inside, UserNamespaces::Allowed, &tests);
     }
-    let program = folder.join("tests");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    std::os::unix::fs::chown(folder, Some(65534), Some(65534)).unwrap();
-    #[expect(clippy::disallowed_methods, reason = "the test runs itself once more")]
-    let done = std::process::Command::new(change_user[0])
-        .args(&change_user[1..])
-        .arg(&program)
-        .args(tests)
-        .args(["--test-threads", "2"])
-        .env("HOME", folder)
-        .env("TMPDIR", folder)
-        // The process is not root, and a missing peer that needs root must not fail the tests.
-        .env_remove("HERMES_TEST_PEERS")
-        .current_dir(folder)
-        .output();
-    let Ok(done) = done else {
-        hermes_testkit::peer_is_missing(change_user[0]);
-        return;
-    };
-    let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{said}");
-    assert!(said.contains("passed; 0 failed"), "{said}");
+}
+
+fn sandbox_is_possible() -> bool {
+    if !Sandbox::is_possible() {
+        hermes_testkit::peer_is_missing("Landlock");
+    }
+    Sandbox::is_possible()
 }

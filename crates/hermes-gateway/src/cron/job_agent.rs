@@ -15,7 +15,6 @@ use hermes_types::{Clock, ModelError, SessionId, SessionKind, Timestamp, ToolUse
 use super::job_destinations::JobAddressing;
 use super::job_list::JobList;
 use super::run::JobFailure;
-use super::send_filter::filter_own_targets;
 use super::unattended_frontend::{DangerousCommands, UnattendedFrontend};
 use crate::ports::{AgentProvider, AgentRequest, ChatAccount};
 use crate::resources::GatewayResources;
@@ -83,9 +82,7 @@ impl JobAgents {
                 ..AgentRequest::default()
             })
             .map_err(|words| JobFailure::new("Configuration", words))?;
-        let mut tools = agent.tools().to_vec();
-        filter_own_targets(&self.addressing, job, &mut tools).await;
-        let agent = agent.into_builder().job(job.id.to_string()).tools(tools).build();
+        let agent = agent.into_builder().job(job.id.to_string()).build();
         let session = self.unused_session_id(job).await?;
         let mut conversation = agent.new_conversation_with_id(session, "cron", SessionKind::Gateway);
         if let Some(folder) = job.extra("workdir") {

@@ -47,18 +47,6 @@ impl JobAddressing {
         addresses
     }
 
-    /// Returns the chat that a target in a tool call means, if it can be found.
-    pub(super) fn find_target(&self, target: &str) -> Option<ChatDestination> {
-        match parse_targets(target).into_iter().next()? {
-            DeliveryTarget::Platform(platform) => self.destinations.home(&platform),
-            DeliveryTarget::Chat { platform, chat, thread } => {
-                let named = self.destinations.chat(&platform, &chat, thread.as_deref());
-                Some(named.unwrap_or_else(|_| ChatDestination::new(&platform, chat, thread)))
-            }
-            DeliveryTarget::Local | DeliveryTarget::Origin | DeliveryTarget::All => None,
-        }
-    }
-
     fn resolve_target(&self, target: &DeliveryTarget, job: &Job) -> Result<Vec<ChatDestination>, String> {
         match target {
             DeliveryTarget::Local => Ok(Vec::new()),

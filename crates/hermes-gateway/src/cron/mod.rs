@@ -15,7 +15,6 @@ mod job_slots;
 mod messages;
 mod prompt;
 mod run;
-mod send_filter;
 mod tick;
 mod unattended_frontend;
 

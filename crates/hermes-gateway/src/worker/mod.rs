@@ -42,6 +42,19 @@ impl WorkItem {
     }
 }
 
+/// A waiting message, with the command it holds.
+struct ParsedMessage {
+    row: WaitingMessage,
+    command: Option<ParsedCommand>,
+}
+
+impl ParsedMessage {
+    /// Tells whether the message is text for the model that no turn has taken.
+    fn begins_turn(&self) -> bool {
+        self.row.turn.is_none() && self.command.is_none()
+    }
+}
+
 /// The workers of all conversations.
 pub(crate) struct ConversationWorkers {
     store: Store,
@@ -150,61 +163,59 @@ impl ConversationWorkers {
     async fn next_work(&self, key: &str) -> Result<Option<WorkItem>, StoreError> {
         let mut rows = self.inbox.waiting(key).await?;
         rows.retain(|row| !self.conversations.is_side_row(key, row.id));
-        self.drop_superseded(&mut rows).await?;
-        self.drop_stale(&mut rows).await?;
-        self.drop_outrun_goal_steps(&mut rows).await?;
-        let Some(first) = rows.first() else { return Ok(None) };
+        let mut messages: Vec<ParsedMessage> = rows.into_iter().map(|row| self.parse(row)).collect();
+        self.drop_superseded(&mut messages).await?;
+        self.drop_stale(&mut messages).await?;
+        self.drop_outrun_goal_steps(&mut messages).await?;
+        let Some(ParsedMessage { row: first, command }) = messages.first() else { return Ok(None) };
         if first.turn.is_some() {
-            let turn = first.turn.clone();
-            rows.retain(|row| row.turn == turn);
-            return Ok(Some(WorkItem::Turn(rows)));
+            let rows = messages.iter().map(|message| &message.row).filter(|row| row.turn == first.turn);
+            return Ok(Some(WorkItem::Turn(rows.cloned().collect())));
         }
-        if let Some(typed) = self.as_command(first) {
-            let first = rows.remove(0);
-            return Ok(Some(WorkItem::Command(Box::new(first), typed)));
+        if let Some(command) = command {
+            return Ok(Some(WorkItem::Command(Box::new(first.clone()), command.clone())));
         }
-        let together =
-            rows.iter().take_while(|row| row.turn.is_none() && self.as_command(row).is_none()).count();
-        rows.truncate(together);
-        Ok(Some(WorkItem::Turn(rows)))
+        let together = messages.into_iter().take_while(ParsedMessage::begins_turn);
+        Ok(Some(WorkItem::Turn(together.map(|message| message.row).collect())))
     }
 
     /// Drops messages that a later `/new` or `/stop` supersedes.
-    async fn drop_superseded(&self, rows: &mut Vec<WaitingMessage>) -> Result<(), StoreError> {
-        let stops = |row: &WaitingMessage| {
-            let typed = self.as_command(row);
+    async fn drop_superseded(&self, messages: &mut Vec<ParsedMessage>) -> Result<(), StoreError> {
+        let stops = |message: &ParsedMessage| {
+            let typed = message.command.as_ref();
             let found = typed.and_then(|typed| slash::find(&typed.name, CommandSurface::Chat));
             found.is_some_and(|command| command.busy_policy == BusyPolicy::StopTurn)
         };
-        let Some(last) = rows.iter().rposition(stops) else { return Ok(()) };
-        for row in rows.drain(..last) {
-            self.inbox.drop_message(row.id, "overtaken by a later command").await?;
+        let Some(last) = messages.iter().rposition(stops) else { return Ok(()) };
+        for message in messages.drain(..last) {
+            self.inbox.drop_message(message.row.id, "overtaken by a later command").await?;
         }
         Ok(())
     }
 
     /// Drops the steps of a goal that a message or a later step stands behind: the turn of that one has the goal looked at.
-    async fn drop_outrun_goal_steps(&self, rows: &mut Vec<WaitingMessage>) -> Result<(), StoreError> {
+    async fn drop_outrun_goal_steps(&self, messages: &mut Vec<ParsedMessage>) -> Result<(), StoreError> {
         let mut begins_turn = false;
-        for at in (0..rows.len()).rev() {
-            let Some(row) = rows.get(at) else { continue };
+        for at in (0..messages.len()).rev() {
+            let Some(ParsedMessage { row, command }) = messages.get(at) else { continue };
             if begins_turn && row.turn.is_none() && is_goal_step(row) {
-                let row = rows.remove(at);
-                self.inbox.drop_message(row.id, "a later message comes first").await?;
+                let outrun = messages.remove(at);
+                self.inbox.drop_message(outrun.row.id, "a later message comes first").await?;
             } else {
-                begins_turn |= self.as_command(row).is_none();
+                begins_turn |= command.is_none();
             }
         }
         Ok(())
     }
 
     /// Drops messages that have waited too long and reports them in one line.
-    async fn drop_stale(&self, rows: &mut Vec<WaitingMessage>) -> Result<(), StoreError> {
+    async fn drop_stale(&self, messages: &mut Vec<ParsedMessage>) -> Result<(), StoreError> {
         let oldest = self.clock.now().minus(self.settings.current().stale_after);
-        let stale: Vec<WaitingMessage> = rows
-            .extract_if(.., |row| {
+        let stale: Vec<WaitingMessage> = messages
+            .extract_if(.., |ParsedMessage { row, .. }| {
                 row.turn.is_none() && row.envelope.received_at < oldest && !is_goal_step(row)
             })
+            .map(|message| message.row)
             .collect();
         let Some(last) = stale.last() else { return Ok(()) };
         let text = match stale.len() {
@@ -215,6 +226,11 @@ impl ConversationWorkers {
         };
         let reply = ReplyTarget::of(&last.envelope).reply(text, format!("stale:{}", last.id));
         self.inbox.close(&stale, InboxCloseReason::Stale, vec![reply]).await
+    }
+
+    /// Parses a waiting message, once for all decisions about it.
+    fn parse(&self, row: WaitingMessage) -> ParsedMessage {
+        ParsedMessage { command: self.as_command(&row), row }
     }
 
     /// Returns the command a message holds, if it is one here and not text for the model.

@@ -243,30 +243,3 @@ async fn no_more_jobs_run_at_once_than_may() {
     }
     assert_eq!(ticking.await.unwrap().unwrap(), 5);
 }
-
-#[tokio::test]
-async fn a_run_does_not_send_what_is_delivered_anyway() {
-    let model = TestModel::new(|_, request| {
-        let results: Vec<String> = request
-            .messages
-            .iter()
-            .filter(|message| message.role == Role::Tool)
-            .map(|message| message.content.text().into_owned())
-            .collect();
-        match results.len() {
-            0 => ModelStep::Call("send_message", r#"{"target": "fake:chat-ann", "message": "hi"}"#),
-            1 => ModelStep::Call("send_message", r#"{"target": "fake", "message": "hi"}"#),
-            2 => ModelStep::Call("send_message", r#"{"target": "fake:chat-bob", "message": "hi"}"#),
-            _ => ModelStep::Say(results.join("\n")),
-        }
-    });
-    let bench = GatewayFixturePlan { env: UTC, ..GatewayFixturePlan::new(model) }.start().await;
-    let more = NewJob { deliver: Some("origin,fake:home".into()), ..new("News", json!({})) };
-    jobs(&bench).create(more, bench.clock.now()).unwrap();
-    tick(&bench).await;
-    bench.channel.until_said("ann", "cron_auto_delivery_duplicate_target").await;
-    let posted = bench.channel.posted();
-    let said = posted.iter().find(|posted| posted.text.contains("skipped")).unwrap().text.clone();
-    assert_eq!(said.matches("\"skipped\":true").count(), 2, "the chat and the home channel: {said}");
-    assert_eq!(said.lines().filter(|line| line.trim() == "sent").count(), 1, "{said}");
-}

@@ -17,7 +17,8 @@ use crate::field;
 use crate::follow::ApiFrontend;
 use crate::guard::read_body;
 use crate::idempotency::{self, RequestIdentity};
-use crate::run::{self, SessionChoice};
+use crate::request_task::run_in_task;
+use crate::run::SessionChoice;
 use crate::turn_answer::TurnAnswer;
 use request::ChatRequest;
 
@@ -43,7 +44,7 @@ pub(crate) async fn completions(
     }
     let model = request.model_or(&app.settings.model_name);
     let (id, session) = (completion_id(ticket.turn()), request.turn.session.clone());
-    let ran = run::run_in_task(&app, ticket, request.turn, ApiFrontend::discarding(), room).await?;
+    let ran = run_in_task(&app, ticket, request.turn, ApiFrontend::discarding(), room).await?;
     Ok(answer(&app, &id, &model, &ran.answer, &session))
 }
 

@@ -13,7 +13,8 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::follow::{ApiFrontend, ClientUpdate, EventQueue, follow};
 use crate::idempotency::RequestTicket;
-use crate::run::{self, ApiTurnRequest, CompletedTurn, SessionChoice, StopOnDrop};
+use crate::request_task::run_in_task;
+use crate::run::{ApiTurnRequest, CompletedTurn, SessionChoice, StopOnDrop};
 use crate::sse::{self, ClientGone, SseSender};
 
 /// Starts the turn and responds at once; text follows as it arrives.
@@ -67,7 +68,7 @@ impl ChunkWriter {
     ) -> Result<(), ClientGone> {
         self.chunk(&json!({"role": "assistant"}), None, None)?;
         let events = Arc::new(EventQueue::default());
-        let turn = run::run_in_task(app, ticket, asked, ApiFrontend::forwarding(&events), room);
+        let turn = run_in_task(app, ticket, asked, ApiFrontend::forwarding(&events), room);
         let frames = self.frames.clone();
         let ran = follow(app, turn, &events, &frames, left, |heard| match heard {
             ClientUpdate::Event(event) => self.write_event(event),

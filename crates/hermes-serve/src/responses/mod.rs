@@ -20,7 +20,7 @@ use crate::field;
 use crate::follow::ApiFrontend;
 use crate::guard::read_body;
 use crate::idempotency::{self, RequestIdentity};
-use crate::run;
+use crate::request_task::run_in_task;
 use crate::turn_answer::{ApiFinishReason, TurnAnswer};
 use request::ResponseRequest;
 
@@ -53,7 +53,7 @@ pub(crate) async fn create(
         return Ok(stream::answer(&app, request, ticket, room));
     }
     let (id, is_new) = (response_id(ticket.turn()), ticket.is_new());
-    let ran = run::run_in_task(&app, ticket, request.turn.clone(), ApiFrontend::discarding(), room).await?;
+    let ran = run_in_task(&app, ticket, request.turn.clone(), ApiFrontend::discarding(), room).await?;
     let made =
         ended_response(&app, &request, &id, &item::output_items(&ran, app.settings.tool_items), &ran.answer);
     let object = response_store::store_response(&app, &request, made, &ran, is_new).await?;

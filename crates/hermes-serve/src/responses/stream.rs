@@ -14,7 +14,8 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::follow::{ApiFrontend, ClientUpdate, EventQueue, follow};
 use crate::idempotency::RequestTicket;
-use crate::run::{self, CompletedTurn, StopOnDrop};
+use crate::request_task::run_in_task;
+use crate::run::{CompletedTurn, StopOnDrop};
 use crate::settings::ToolItems;
 use crate::sse::{self, ClientGone, SseSender};
 use crate::turn_answer::ApiFinishReason;
@@ -87,7 +88,7 @@ impl ResponseEventWriter {
         let events = Arc::new(EventQueue::default());
         let (app, frames) = (self.app.clone(), self.frames.clone());
         let turn =
-            run::run_in_task(&app, ticket, self.request.turn.clone(), ApiFrontend::forwarding(&events), room);
+            run_in_task(&app, ticket, self.request.turn.clone(), ApiFrontend::forwarding(&events), room);
         let ran = follow(&app, turn, &events, &frames, left, |heard| match heard {
             ClientUpdate::Event(event) => self.write_event(event),
             ClientUpdate::KeepAlive => self.frames.comment("keepalive"),

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use hermes_config::Home;
 use hermes_exec::{Sandbox, SandboxActivation, SandboxPaths};
+use hermes_testkit::{UserNamespaces, repeat_tests_as_nobody};
 use hermes_tools::{
     Approvals, CommandApprovalMode, FileGuard, FileOptions, FileTools, TaskFolders, ToolRegistry, Yolo,
 };
@@ -672,4 +673,25 @@ fn a_subagent_writes_where_its_parent_may_and_nowhere_else() {
     assert!(write("user/other/made"));
     assert!(!write("user/proj/made"), "this is not the parent's project");
     assert_eq!(project.folders.anchor(&"child".into()), project.root.join("user/other"));
+}
+
+/// The tests of file tools, references and the sandbox's messages in this program.
+const FILE_TESTS: [&str; 7] = [
+    "sandboxed_files::",
+    "::sandbox::",
+    "reference::",
+    "write_file::",
+    "read_file::",
+    "patch::",
+    "search_files::",
+];
+
+#[test]
+fn file_tools_work_the_same_for_an_ordinary_user() {
+    repeat_tests_as_nobody(UserNamespaces::Allowed, &FILE_TESTS);
+}
+
+#[test]
+fn file_tools_work_the_same_where_user_namespaces_are_not_allowed() {
+    repeat_tests_as_nobody(UserNamespaces::Denied, &FILE_TESTS);
 }
