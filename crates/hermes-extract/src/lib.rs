@@ -21,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use thiserror::Error;
 
 pub use document_kind::DocumentKind;
-pub use picture::{Picture, PictureLimits, fit_picture};
+pub use picture::{Picture, PictureLimits, ScaledPicture, fit_picture, scale_picture};
 
 /// The readable text of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]

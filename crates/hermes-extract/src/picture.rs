@@ -81,6 +81,43 @@ fn fit(bytes: &[u8], limits: PictureLimits) -> Result<Picture, ExtractError> {
     Err(ExtractError::Malformed { kind: "picture", reason: "it cannot be made small enough".to_owned() })
 }
 
+/// A picture as pixels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScaledPicture {
+    pub width: u32,
+    pub height: u32,
+    /// Red, green, blue and alpha of each pixel, row by row.
+    pub rgba: Vec<u8>,
+}
+
+impl ScaledPicture {
+    /// Returns the picture as a PNG file; `None` when the pixels do not have the stated size.
+    pub fn to_png(&self) -> Option<Vec<u8>> {
+        let picture = image::RgbaImage::from_raw(self.width, self.height, self.rgba.clone())?;
+        encode_png(&DynamicImage::ImageRgba8(picture)).ok()
+    }
+}
+
+/// Decodes a picture and scales it down, in its proportions, to at most the size that `fit` returns for its own.
+pub fn scale_picture(
+    bytes: &[u8],
+    fit: impl FnOnce((u32, u32)) -> (u32, u32) + std::panic::UnwindSafe,
+) -> Result<ScaledPicture, ExtractError> {
+    catch_unwind(|| {
+        let decoded = reader(bytes)?.decode().map_err(damaged)?;
+        let (width, height) = fit((decoded.width(), decoded.height()));
+        let (width, height) = (width.max(1), height.max(1));
+        let scaled = if decoded.width() > width || decoded.height() > height {
+            decoded.resize(width, height, FilterType::Triangle)
+        } else {
+            decoded
+        };
+        let pixels = scaled.into_rgba8();
+        Ok(ScaledPicture { width: pixels.width(), height: pixels.height(), rgba: pixels.into_raw() })
+    })
+    .unwrap_or_else(|_| Err(damaged("its decoder failed")))
+}
+
 fn reader(bytes: &[u8]) -> Result<ImageReader<Cursor<&[u8]>>, ExtractError> {
     let mut reader =
         ImageReader::new(Cursor::new(bytes)).with_guessed_format().map_err(|_| not_a_picture())?;

@@ -33,7 +33,7 @@ mod turn;
 mod worker;
 
 pub use channel_supervisor::{ChannelHealth, ChannelSupervisor};
-pub use deliver::{Delivery, Outbox};
+pub use deliver::{Delivery, Outbox, pictures_of_answer};
 pub use gateway::{Gateway, GatewayStatus};
 pub use intake::MessageIntake;
 pub use message_sender::{ChatMessageSender, DeliveryPorts};

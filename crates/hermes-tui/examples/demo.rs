@@ -79,6 +79,7 @@ async fn run() {
         arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
     };
     let (screen, mut operations) = Screen::open(ScreenOptions {
+        pictures: hermes_tui::PictureSupport::Off,
         clock: clock.clone(),
         theme_mode: ThemeMode::Auto,
         theme: Box::new(move |background| Theme::from_colors(&BTreeMap::new(), background, depth)),

@@ -15,6 +15,7 @@ use crate::completion::{CommandItem, CompletionSource};
 use crate::dialog::{DialogId, PickerSpec, SUDO};
 use crate::editor::{FoldLimits, InputHistory};
 use crate::error::Error;
+use crate::picture::{PictureDisplay, PictureProtocol, PictureSupport, TerminalPicture};
 use crate::screen::{
     BarVisibility, BusyInputMode, Operation, ScreenInput, ScreenSetup, ScreenState, TimeLabels,
 };
@@ -22,6 +23,9 @@ use crate::shell::{ExternalEditor, ImageSource, OpenTerminal, ScreenShell, Shell
 use crate::status::StatusFields;
 use crate::theme::{Background, Theme};
 use crate::transcript::TranscriptOptions;
+
+/// The size of a cell in pixels where the terminal does not tell.
+const USUAL_CELL: (u16, u16) = (10, 20);
 
 /// Makes the theme once the terminal said what its background is.
 pub type ThemeBuilder = Box<dyn FnOnce(Background) -> Theme + Send>;
@@ -76,6 +80,7 @@ pub struct ScreenOptions {
     pub editor: Option<Arc<dyn ExternalEditor>>,
     pub images: Option<Arc<dyn ImageSource>>,
     pub backup: Option<Arc<dyn TerminalBackup>>,
+    pub pictures: PictureSupport,
     /// Ends the screen.
     pub cancel: Cancel,
 }
@@ -109,6 +114,11 @@ impl Screen {
         let background = match options.theme_mode {
             ThemeMode::Auto => terminal.background.unwrap_or_default(),
             ThemeMode::Fixed(background) => background,
+        };
+        let pictures = match options.pictures {
+            PictureSupport::Ask => terminal.pictures,
+            PictureSupport::Known(protocol) => Some(protocol),
+            PictureSupport::Off => None,
         };
         let history = options.history.as_ref().map(|history| history.load()).unwrap_or_default();
         let now = options.clock.monotonic();
@@ -144,7 +154,8 @@ impl Screen {
         let shell = ScreenShell::new(state, terminal, ports, received, operations);
         // The screen outlives its task handle: it ends with its token, or when it is closed.
         drop(hermes_task::spawn_cooperative("screen", &options.cancel, |cancel| shell.run(cancel)));
-        let handle = ScreenHandle { requests, limits: options.limits, background, next: Arc::default() };
+        let handle =
+            ScreenHandle { requests, limits: options.limits, background, pictures, next: Arc::default() };
         Ok((handle, Operations { receiver: operated }))
     }
 }
@@ -168,6 +179,7 @@ pub struct ScreenHandle {
     requests: mpsc::UnboundedSender<ScreenRequest>,
     limits: AnswerLimits,
     background: Background,
+    pictures: Option<PictureProtocol>,
     next: Arc<AtomicU64>,
 }
 
@@ -263,6 +275,29 @@ impl ScreenHandle {
     /// Returns the background of the terminal.
     pub fn background(&self) -> Background {
         self.background
+    }
+
+    /// Returns how the terminal shows pictures now; nothing if it does not.
+    pub fn picture_display(&self) -> Option<PictureDisplay> {
+        let protocol = self.pictures?;
+        let window = crossterm::terminal::window_size().ok()?;
+        let cell = |pixels: u16, cells: u16, usual: u16| match pixels / cells.max(1) {
+            0 => usual,
+            cell => cell,
+        };
+        Some(PictureDisplay {
+            protocol,
+            cell: (
+                cell(window.width, window.columns, USUAL_CELL.0),
+                cell(window.height, window.rows, USUAL_CELL.1),
+            ),
+            window: (window.columns, window.rows),
+        })
+    }
+
+    /// Draws a picture above the input.
+    pub fn show_picture(&self, picture: TerminalPicture) {
+        self.send(ScreenInput::Picture(Box::new(picture)));
     }
 
     /// Clears the visible part of the terminal; the scrollback stays.

@@ -13,6 +13,7 @@ mod glyphs;
 mod handle;
 mod markdown;
 mod markup;
+mod picture;
 mod screen;
 mod shell;
 mod skin;
@@ -30,6 +31,7 @@ pub use editor::{
 pub use error::Error;
 pub use glyphs::StyledLine;
 pub use handle::{AnswerLimits, Operations, Screen, ScreenHandle, ScreenOptions, ThemeBuilder, ThemeMode};
+pub use picture::{PictureDisplay, PicturePixels, PictureProtocol, PictureSupport, TerminalPicture};
 pub use screen::{
     BarVisibility, BusyInputMode, Operation, ScreenEffect, ScreenFrame, ScreenInput, ScreenSetup,
     ScreenState, TimeLabels,

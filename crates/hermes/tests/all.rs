@@ -38,6 +38,7 @@ mod all {
     mod research;
     mod scenario;
     mod screen;
+    mod screen_pictures;
     mod screen_session;
     mod sending;
     mod service;

@@ -23,6 +23,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     int("display.resume_max_assistant_chars", "200", "Longest answer shown of it"),
     int("display.resume_max_assistant_lines", "3", "Longest answer shown of it, in lines"),
     choice("display.final_response_markdown", "render", &["render", "strip", "raw"], "What happens to Markdown in answers on the screen"),
+    choice("display.pictures", "auto", &["auto", "off", "kitty", "iterm", "sixel"], "Show pictures of answers on the screen; auto asks the terminal").ours(),
     flag("display.inline_diffs", "true", "Show file changes as diffs"),
     flag("display.timestamps", "false", "Show times"),
     text("display.timestamp_format", "'%H:%M'", "How times look"),

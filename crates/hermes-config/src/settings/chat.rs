@@ -31,6 +31,8 @@ pub struct DisplaySettings {
     /// `auto`, `light` or `dark`.
     pub theme_mode: String,
     pub inline_diffs: bool,
+    /// `auto`, `off`, `kitty`, `iterm` or `sixel`.
+    pub pictures: String,
     pub tool_progress: ToolProgress,
     pub tool_progress_command: bool,
     pub background_process_notifications: String,
@@ -66,6 +68,7 @@ impl DisplaySettings {
             skin: config.text("display.skin"),
             theme_mode: config.text("display.theme_mode"),
             inline_diffs: config.flag("display.inline_diffs"),
+            pictures: config.text("display.pictures"),
             tool_progress: match precedence::tool_progress(config, env).as_str() {
                 "off" => ToolProgress::Off,
                 "new" => ToolProgress::New,

@@ -73,6 +73,15 @@ pub(crate) fn extract(
     ExtractedMedia { text: collapse(&text), pictures, files }
 }
 
+/// Returns the pictures that an answer, or a tool of its turn, names, for a surface that shows them itself.
+pub fn pictures_of_answer(answer: &str, messages: &[Message], tools: &[Arc<dyn Tool>]) -> Vec<PathBuf> {
+    let mut text = Some(answer.to_owned());
+    attach_tool_files(&mut text, messages, tools);
+    let files = extract(text.as_deref().unwrap_or_default(), WebPictures::Keep, &is_secret).files;
+    let pictures = files.into_iter().filter(|file| file.kind == AttachmentKind::Image);
+    pictures.map(|file| PathBuf::from(file.path)).collect()
+}
+
 /// Removes the tags from a text, with the code marks around them. A file that cannot be sent is named in the
 /// text.
 fn without_tags(text: &str, tag: &Regex, add: &mut dyn FnMut(&str) -> bool) -> String {

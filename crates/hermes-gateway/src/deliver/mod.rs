@@ -32,6 +32,7 @@ use queue::QueueRunner;
 pub(crate) use destination::{ChatDestination, ChatDestinations};
 pub(crate) use directory::ChatDirectory;
 pub(crate) use media::attach_tool_files;
+pub use media::pictures_of_answer;
 pub use outbox::Outbox;
 pub(crate) use plan::{ReplyTarget, replace_drafts};
 

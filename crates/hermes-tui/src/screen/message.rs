@@ -13,6 +13,7 @@ use crate::completion::{CommandItem, CompletionItem};
 use crate::dialog::{DialogId, PickerSpec};
 use crate::editor::EditedText;
 use crate::glyphs::clean_line;
+use crate::picture::TerminalPicture;
 use crate::status::StatusFields;
 use crate::theme::Theme;
 use crate::transcript::TranscriptOptions;
@@ -74,6 +75,8 @@ pub enum ScreenInput {
     Commands(Vec<CommandItem>),
     /// Clears the visible part of the terminal.
     Clear,
+    /// Draws a picture above the input.
+    Picture(Box<TerminalPicture>),
     Redraw,
     /// Copies a text to the clipboard.
     Copy(String),
@@ -153,6 +156,8 @@ pub enum ScreenEffect {
     /// Draws everything anew.
     Repaint,
     Bell,
+    /// Draws a picture below the rows that are finished.
+    Picture(Box<TerminalPicture>),
     ClearTerminal,
     Copy(String),
 }

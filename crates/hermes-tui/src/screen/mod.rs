@@ -214,6 +214,7 @@ impl ScreenState {
             ScreenInput::Transcript(options) => self.transcript.options = options,
             ScreenInput::BusyInput(mode) => self.setup.busy_input = mode,
             ScreenInput::Commands(commands) => self.input.set_commands(commands),
+            ScreenInput::Picture(picture) => effects.push(ScreenEffect::Picture(picture)),
             ScreenInput::Redraw => effects.push(ScreenEffect::Repaint),
             ScreenInput::Copy(text) => effects.push(ScreenEffect::Copy(text)),
             ScreenInput::Clear => {

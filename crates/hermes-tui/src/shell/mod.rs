@@ -27,6 +27,7 @@ use crate::completion::CompletionSource;
 use crate::dialog::DialogId;
 use crate::editor::InputHistory;
 use crate::handle::ScreenRequest;
+use crate::picture::PictureProtocol;
 use crate::screen::{Operation, ScreenEffect, ScreenInput, ScreenState};
 use crate::theme::Background;
 
@@ -68,6 +69,8 @@ pub(crate) struct OpenTerminal {
     guard: TerminalGuard,
     pub(crate) background: Option<Background>,
     resize_behavior: ResizeBehavior,
+    /// How the terminal draws pictures, if it said so.
+    pub(crate) pictures: Option<PictureProtocol>,
     /// What was typed before the screen was there.
     pub(crate) typed: String,
     pub(crate) width: u16,
@@ -78,8 +81,8 @@ impl OpenTerminal {
     pub(crate) fn take_over(clock: &dyn Clock, backup: Option<Arc<dyn TerminalBackup>>) -> io::Result<Self> {
         let guard = TerminalGuard::take_over(backup)?;
         let (width, height) = crossterm::terminal::size()?;
-        let TerminalAnswer { background, resize_behavior, typed } = terminal::ask(clock);
-        Ok(Self { guard, background, resize_behavior, typed, width, height })
+        let TerminalAnswer { background, resize_behavior, pictures, typed } = terminal::ask(clock);
+        Ok(Self { guard, background, resize_behavior, pictures, typed, width, height })
     }
 }
 
@@ -304,6 +307,12 @@ impl ScreenShell {
             ScreenEffect::PasteImage => self.paste_image(),
             ScreenEffect::Suspend => return self.suspend(),
             ScreenEffect::Repaint => self.painter.invalidate(),
+            ScreenEffect::Picture(picture) => {
+                // What stands above the picture is painted first.
+                self.paint()?;
+                let _drawing = FrameGuard::acquire();
+                self.painter.paint_picture(&picture)?;
+            }
             ScreenEffect::ClearTerminal => self.painter.clear_terminal()?,
             ScreenEffect::Bell => self.painter.write_sequence("\u{7}")?,
             ScreenEffect::Copy(text) => self.painter.write_sequence(&clipboard_sequence(&text))?,

@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use ratatui_core::style::{Color, Modifier, Style};
 
 use crate::glyphs::{Glyph, StyledLine, glyphs};
+use crate::picture::TerminalPicture;
 use crate::screen::ScreenFrame;
 
 const BEGIN_UPDATE: &str = "\u{1b}[?2026h";
@@ -19,6 +20,8 @@ const HIDE_CURSOR: &str = "\u{1b}[?25l";
 const SHOW_CURSOR: &str = "\u{1b}[?25h";
 const ERASE_LINE: &str = "\u{1b}[2K";
 const ERASE_BELOW: &str = "\u{1b}[J";
+const SAVE_CURSOR: &str = "\u{1b}7";
+const RESTORE_CURSOR: &str = "\u{1b}8";
 
 const CLEAR_TERMINAL: &str = "\u{1b}[2J\u{1b}[H";
 
@@ -144,6 +147,22 @@ impl<W: Write> Painter<W> {
         pen.text.push_str(SHOW_CURSOR);
         self.restart();
         self.cursor_is_shown = true;
+        self.out.write_all(pen.text.as_bytes())?;
+        self.out.flush()
+    }
+
+    /// Draws a picture above the block, which has to be painted again afterwards. Makes room for its rows first, because what
+    /// terminals do with the cursor after a picture differs.
+    pub fn paint_picture(&mut self, picture: &TerminalPicture) -> io::Result<()> {
+        let rows = picture.rows;
+        let mut pen = Pen { text: String::new(), at: self.rows_above, style: Style::new() };
+        pen.go_to(0, 0);
+        pen.text.push_str(ERASE_BELOW);
+        pen.text.push_str(&"\r\n".repeat(usize::from(rows)));
+        let _ = write!(pen.text, "\u{1b}[{rows}A\u{1b}[2C{SAVE_CURSOR}");
+        pen.text.push_str(&picture.sequence);
+        let _ = write!(pen.text, "{RESTORE_CURSOR}\u{1b}[{rows}B\r");
+        self.restart();
         self.out.write_all(pen.text.as_bytes())?;
         self.out.flush()
     }

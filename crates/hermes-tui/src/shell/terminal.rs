@@ -14,6 +14,7 @@ use hermes_types::Clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::painter::ResizeBehavior;
+use crate::picture::PictureProtocol;
 use crate::theme::{Background, background_of_answer};
 
 /// Marks pastes, and does not break rows: a row that is too long, because the window just became narrower, would move the cursor.
@@ -157,6 +158,8 @@ fn write_out(text: &str) -> io::Result<()> {
 pub(super) struct TerminalAnswer {
     pub(super) background: Option<Background>,
     pub(super) resize_behavior: ResizeBehavior,
+    /// How it draws pictures, if it said so.
+    pub(super) pictures: Option<PictureProtocol>,
     pub(super) typed: String,
 }
 
@@ -176,6 +179,7 @@ pub(super) fn ask(clock: &dyn Clock) -> TerminalAnswer {
     TerminalAnswer {
         background: background_of_answer(&text),
         resize_behavior: resize_behavior(&text),
+        pictures: PictureProtocol::of_attributes(&text),
         typed: typed_in(&text),
     }
 }

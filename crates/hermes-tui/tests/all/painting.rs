@@ -128,3 +128,28 @@ fn sizes_that_follow_each_other_count_once() {
     let written = String::from_utf8(painter.output_mut().clone()).unwrap();
     assert!(written.contains("\u{1b}[4A\r\u{1b}[J"), "{written:?}");
 }
+
+#[test]
+fn a_picture_has_rows_of_its_own_between_the_text_and_the_block() {
+    let mut painter = hermes_tui::Painter::new(Vec::new(), 40, 12, hermes_tui::ResizeBehavior::Reflows);
+    let row = |text: &str| hermes_tui::StyledLine::from(text.to_owned());
+    let block = ScreenFrame { rows: vec![row("block"), row("status")], cursor: Some((0, 2)) };
+    let display = hermes_tui::PictureDisplay {
+        protocol: hermes_tui::PictureProtocol::Kitty,
+        cell: (10, 20),
+        window: (40, 12),
+    };
+    let pixels = hermes_tui::PicturePixels { width: 60, height: 60, rgba: vec![255; 60 * 60 * 4] };
+    let picture = display.prepare(&pixels, |_| Some(b"png".to_vec())).unwrap();
+    painter.paint(&[row("above")], &block).unwrap();
+    painter.paint_picture(&picture).unwrap();
+    painter.paint(&[], &block).unwrap();
+    painter.paint(&[row("below")], &block).unwrap();
+    let written = painter.output_mut().clone();
+    let mut parser = vt100::Parser::new(12, 40, 0);
+    parser.process(&written);
+    assert_eq!(parser.screen().contents(), "above\n\n\n\nbelow\nblock\nstatus");
+    assert_eq!(parser.screen().cursor_position(), (5, 2));
+    let text = String::from_utf8(written).unwrap();
+    assert!(text.contains("\u{1b}_Ga=T,f=100,q=2,C=1,c=6,r=3,m=0;cG5n\u{1b}\\"), "{text:?}");
+}

@@ -25,6 +25,10 @@ pub(super) struct EmulatedTerminal {
     /// Kept open so that the terminal's modes can be asked for after the program ended.
     theirs: std::os::fd::OwnedFd,
     parser: vt100::Parser,
+    /// Everything that the program wrote.
+    pub(super) written: Vec<u8>,
+    /// What the terminal answers about its attributes.
+    pub(super) attributes: &'static str,
 }
 
 impl EmulatedTerminal {
@@ -51,7 +55,8 @@ impl EmulatedTerminal {
         let (ours, theirs) = terminal();
         let (child, ours) = start(&home, &folder, arguments, (ours, &theirs), size, term);
         let parser = vt100::Parser::new(size.0, size.1, 10_000);
-        Self { server, home, folder, child, ours, theirs, parser }
+        let (written, attributes) = (Vec::new(), "\x1b[?62c");
+        Self { server, home, folder, child, ours, theirs, parser, written, attributes }
     }
 
     /// Starts the program again in a new terminal with the same home.
@@ -71,9 +76,11 @@ impl EmulatedTerminal {
                 break;
             }
             self.parser.process(&buffer[..count]);
+            self.written.extend_from_slice(&buffer[..count]);
             // The terminal says what its background is, and which terminal it is.
             if buffer[..count].windows(4).any(|bytes| bytes == b"]11;") {
-                self.ours.write_all(b"\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\\x1b[?62c").unwrap();
+                let answer = format!("\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\{}", self.attributes);
+                self.ours.write_all(answer.as_bytes()).unwrap();
             }
         }
     }
@@ -111,6 +118,19 @@ impl EmulatedTerminal {
             std::thread::sleep(LOOK);
         }
         panic!("{what}: {}", self.text());
+    }
+
+    /// Waits until the program has written this, whatever the terminal makes of it.
+    #[track_caller]
+    pub(super) fn until_written(&mut self, sign: &str) {
+        for _ in 0..MOST_LOOKS {
+            self.look();
+            if self.written.windows(sign.len()).any(|bytes| bytes == sign.as_bytes()) {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+        panic!("{sign:?} was not written");
     }
 
     #[track_caller]

@@ -29,7 +29,7 @@ use super::references::{ReferenceOutcome, with_references};
 use super::signals::{ChatSignal, ChatSignals};
 use super::slash::{self, CommandEffect};
 use super::terminal::{DisplayMode, QuestionTimeouts, TerminalFrontend, display_settings};
-use super::{screen, skins, summary};
+use super::{pictures, screen, skins, summary};
 use crate::cli::ChatArguments;
 use crate::context::ProgramContext;
 use crate::output::Console;
@@ -420,6 +420,7 @@ impl ChatLoop<'_> {
             Err(error) => return Err(error.into()),
         };
         self.terminal.finish(result.response.as_deref());
+        self.show_pictures(result.response.as_deref());
         self.last_request = Some(result.last_prompt_tokens).filter(|tokens| *tokens > 0);
         self.spent_micro_usd = match (self.spent_micro_usd, result.cost.micro_usd) {
             (Some(before), Some(now)) => Some(before + now),
@@ -433,6 +434,14 @@ impl ChatLoop<'_> {
             self.start_follow_up();
         }
         Ok(())
+    }
+
+    /// Draws the pictures that the answer or its tools name.
+    fn show_pictures(&self, response: Option<&str>) {
+        let (Some(screen), Some(response)) = (self.terminal.screen(), response) else { return };
+        let messages = self.opened.conversation.messages();
+        let found = hermes_gateway::pictures_of_answer(response, messages, self.runtime.agent.tools());
+        pictures::show(screen, found);
     }
 
     fn start_follow_up(&mut self) {

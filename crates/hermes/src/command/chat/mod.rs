@@ -13,6 +13,7 @@ mod line_buffer;
 mod message;
 mod one_shot;
 mod opening;
+mod pictures;
 mod quick_commands;
 mod references;
 mod screen;

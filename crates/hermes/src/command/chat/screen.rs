@@ -14,8 +14,8 @@ use hermes_gateway::slash::{self, CommandSurface};
 use hermes_task::SystemClock;
 use hermes_tui::{
     AnswerLimits, Background, ColorDepth, CommandItem, ExternalEditor, FoldLimits, InputHistory, Operations,
-    PickerSpec, Screen, ScreenHandle, ScreenOptions, Skin, StatusFields, TerminalBackup, Theme, ThemeMode,
-    TimeLabels, format_history_entry, parse_history,
+    PickerSpec, PictureProtocol, PictureSupport, Screen, ScreenHandle, ScreenOptions, Skin, StatusFields,
+    TerminalBackup, Theme, ThemeMode, TimeLabels, format_history_entry, parse_history,
 };
 use hermes_types::{BoxFuture, Cancel, Clock};
 
@@ -89,6 +89,7 @@ pub(super) fn open(
             line_breaks: runtime.config.count("paste_collapse_threshold"),
             chars: runtime.config.count("paste_collapse_char_threshold"),
         },
+        pictures: picture_support(display, &context.env),
         cancel: Cancel::new(),
     })
     .context("cannot open the screen; `hermes chat --cli` works without it")
@@ -146,6 +147,7 @@ pub(super) async fn pick(spec: PickerSpec, context: &ProgramContext) -> Result<O
         backup: Some(Arc::new(WatchdogBackup::default())),
         times: None,
         fold: FoldLimits::default(),
+        pictures: PictureSupport::Off,
         cancel: Cancel::new(),
     })
     .context("cannot open the screen")?;
@@ -182,6 +184,17 @@ impl ScreenLook {
             ThemeMode::Fixed(fixed) => fixed,
         };
         self.skin.theme(background, self.depth)
+    }
+}
+
+/// Returns whether and how the terminal shows pictures.
+fn picture_support(display: &DisplaySettings, env: &Env) -> PictureSupport {
+    match display.pictures.as_str() {
+        "off" => PictureSupport::Off,
+        "kitty" => PictureSupport::Known(PictureProtocol::Kitty),
+        "iterm" => PictureSupport::Known(PictureProtocol::Iterm),
+        "sixel" => PictureSupport::Known(PictureProtocol::Sixel),
+        _ => PictureProtocol::detect(|name| env.get(name)).map_or(PictureSupport::Ask, PictureSupport::Known),
     }
 }
 
