@@ -2,7 +2,7 @@
 //! to try.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use hermes_exec::{

@@ -8,7 +8,7 @@ use hermes_config::Home;
 use hermes_gateway::{HelperPrograms, JobScriptOutcome, JobScriptRequest};
 use hermes_schedule::{Job, JobChange, JobOrigin, JobStore, NewJob, Zone};
 use hermes_store::JobRunState;
-use hermes_types::{BoxFuture, Clock as _, Role};
+use hermes_types::{BoxFuture, Clock as _};
 use serde_json::{Map, Value, json};
 
 use super::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};

@@ -158,5 +158,6 @@ fn another_users_home_is_found_and_an_odd_name_is_a_file() {
     assert!(answer["content"].as_str().unwrap().contains("found"), "{answer}");
     let refused =
         folder.json("write_file", json!({"path": "~root/.ssh/never-written-by-a-test", "content": "x"}));
-    assert!(refused["error"].as_str().is_some_and(|error| error.contains("Write denied")), "{refused}");
+    // A user who may not look into that folder hears of it from the system.
+    assert!(refused["error"].as_str().is_some_and(|error| error.contains("denied")), "{refused}");
 }
