@@ -137,7 +137,7 @@ impl Agent {
             let running = async {
                 match work {
                     TurnWork::Begin { id, input } => {
-                        let result = self.begin_turn(conversation, id, *input, frontend, cancel).await?;
+                        let result = begin_turn(self, conversation, id, *input, frontend, cancel).await?;
                         Ok(TurnOutcome::Ended(Box::new(result)))
                     }
                     TurnWork::Resume(cut_off) => {
@@ -181,18 +181,7 @@ impl Agent {
         frontend: &dyn Frontend,
         cancel: &Cancel,
     ) -> Result<TurnResult, Error> {
-        self.begin_turn(conversation, TurnId::generate(), input, frontend, cancel).await
-    }
-
-    fn begin_turn<'a>(
-        &'a self,
-        conversation: &'a mut Conversation,
-        id: TurnId,
-        input: TurnInput,
-        frontend: &'a dyn Frontend,
-        cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<TurnResult, Error>> {
-        LeasedTurn::new(self, conversation, frontend, cancel).begin(id, input)
+        begin_turn(self, conversation, TurnId::generate(), input, frontend, cancel).await
     }
 
     /// Does what follows a turn, while nobody waits for it: names the conversation and reviews it, where due. Returns
@@ -237,6 +226,18 @@ impl Agent {
     ) -> Result<hermes_store::Continuation, StoreError> {
         self.store.continuation(session).await
     }
+}
+
+/// Runs a new turn. The future is boxed, because a turn runs those of its subagents.
+fn begin_turn<'a>(
+    agent: &'a Agent,
+    conversation: &'a mut Conversation,
+    id: TurnId,
+    input: TurnInput,
+    frontend: &'a dyn Frontend,
+    cancel: &'a Cancel,
+) -> BoxFuture<'a, Result<TurnResult, Error>> {
+    LeasedTurn::new(agent, conversation, frontend, cancel).begin(id, input)
 }
 
 /// Takes over a cut-off turn. Returns false when it was cut off too often or has ended meanwhile.

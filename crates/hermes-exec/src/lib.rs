@@ -21,6 +21,7 @@ mod login;
 mod mark;
 mod memory;
 mod modal;
+mod output_stream;
 mod owner;
 mod piped_process;
 mod process_tree;
@@ -63,6 +64,7 @@ pub use modal::{
     ModalAccount, ModalDirectBackend, ModalDirectEnvironment, ModalGateway, ModalGatewayBackend,
     ModalGatewayEnvironment, ModalOptions, PythonSearch,
 };
+pub use output_stream::OutputStream;
 pub use piped_process::{PipeWriter, PipedLine, PipedProcess};
 pub use program::{Program, ProgramExit, ProgramRunner, StderrMode};
 pub use re_exec::{exec_program, own_program, re_exec, start_detached};

@@ -14,6 +14,7 @@ use crate::capture::OutputBounds;
 use crate::child::{Launch, Lifetime, StdioMode};
 use crate::group::KillScope;
 use crate::line_process::LineProcess;
+use crate::output_stream::OutputStream;
 use crate::piped_process::{MessageEnd, PipedProcess};
 use crate::run::{CommandOutcome, ExitCause, RunContext, run};
 use crate::sandbox::{ExpectedRuntime, Sandbox};
@@ -113,6 +114,13 @@ impl ProgramRunner {
         let launch = self.launch(program, StdioMode::InputAndOutput)?;
         let running = launch.start().await.map_err(|error| RunError::Unavailable(error.to_string()))?;
         Ok(LineProcess::new(running))
+    }
+
+    /// Starts a program that keeps running and whose standard output is read as bytes.
+    pub async fn stream(&self, program: Program<'_>) -> Result<OutputStream, RunError> {
+        let launch = self.launch(program, StdioMode::SeparateStderr)?;
+        let running = launch.start().await.map_err(|error| RunError::Unavailable(error.to_string()))?;
+        Ok(OutputStream::new(running))
     }
 
     /// Starts a program that keeps running and exchanges lines of at most `longest_line` bytes.

@@ -40,9 +40,7 @@ pub struct Transcriber {
 impl Transcriber {
     /// Returns the words of a recording, or why there are none.
     pub async fn transcribe(&self, recording: &Path, cancel: &Cancel) -> Result<String, String> {
-        if !self.settings.enabled {
-            return Err("speech recognition is off (stt.enabled)".to_owned());
-        }
+        self.check()?;
         let details = fs::metadata(recording).map_err(|error| format!("{}: {error}", recording.display()))?;
         if !details.is_file() {
             return Err(format!("{} is not a file", recording.display()));
@@ -70,6 +68,14 @@ impl Transcriber {
         };
         let words = words.trim().to_owned();
         if words.is_empty() { Err("no words were recognized".to_owned()) } else { Ok(words) }
+    }
+
+    /// Says what is missing, if recordings cannot be turned into text.
+    pub fn check(&self) -> Result<(), String> {
+        if !self.settings.enabled {
+            return Err("speech recognition is off (stt.enabled)".to_owned());
+        }
+        self.provider().map(drop)
     }
 
     /// Returns the configured provider, or the first that can be used. A configured one is never replaced by a service.

@@ -80,6 +80,7 @@ async fn run() {
     };
     let (screen, mut operations) = Screen::open(ScreenOptions {
         pictures: hermes_tui::PictureSupport::Off,
+        record_key: hermes_tui::KeyChord::default(),
         clock: clock.clone(),
         theme_mode: ThemeMode::Auto,
         theme: Box::new(move |background| Theme::from_colors(&BTreeMap::new(), background, depth)),
@@ -137,6 +138,7 @@ async fn run() {
                     cancel.cancel();
                 }
             }
+            Operation::Record | Operation::CancelRecording => {}
             Operation::Quit | Operation::ForceQuit => break,
             Operation::Command(line) if line == "/quit" => break,
             // What a test looks at: the terminal after a crash.

@@ -23,6 +23,7 @@ use crate::shell::{ExternalEditor, ImageSource, OpenTerminal, ScreenShell, Shell
 use crate::status::StatusFields;
 use crate::theme::{Background, Theme};
 use crate::transcript::TranscriptOptions;
+use crate::voice::{KeyChord, VoiceActivity};
 
 /// The size of a cell in pixels where the terminal does not tell.
 const USUAL_CELL: (u16, u16) = (10, 20);
@@ -81,6 +82,8 @@ pub struct ScreenOptions {
     pub images: Option<Arc<dyn ImageSource>>,
     pub backup: Option<Arc<dyn TerminalBackup>>,
     pub pictures: PictureSupport,
+    /// The key that starts and ends a recording in voice mode.
+    pub record_key: KeyChord,
     /// Ends the screen.
     pub cancel: Cancel,
 }
@@ -134,6 +137,7 @@ impl Screen {
             fold: options.fold,
             width: terminal.width,
             height: terminal.height,
+            record_key: options.record_key,
             now,
         });
         drop(state.update(ScreenInput::Status(options.status), now));
@@ -277,27 +281,33 @@ impl ScreenHandle {
         self.background
     }
 
-    /// Returns how the terminal shows pictures now; nothing if it does not.
-    pub fn picture_display(&self) -> Option<PictureDisplay> {
+    /// Returns what draws pictures in the window as it is now; nothing if the terminal shows none.
+    pub fn pictures(&self) -> Option<PictureCanvas> {
         let protocol = self.pictures?;
         let window = crossterm::terminal::window_size().ok()?;
         let cell = |pixels: u16, cells: u16, usual: u16| match pixels / cells.max(1) {
             0 => usual,
             cell => cell,
         };
-        Some(PictureDisplay {
+        let display = PictureDisplay {
             protocol,
             cell: (
                 cell(window.width, window.columns, USUAL_CELL.0),
                 cell(window.height, window.rows, USUAL_CELL.1),
             ),
             window: (window.columns, window.rows),
-        })
+        };
+        Some(PictureCanvas { display, screen: self.clone() })
     }
 
-    /// Draws a picture above the input.
-    pub fn show_picture(&self, picture: TerminalPicture) {
-        self.send(ScreenInput::Picture(Box::new(picture)));
+    /// Shows what voice mode does.
+    pub fn set_voice(&self, activity: VoiceActivity) {
+        self.send(ScreenInput::Voice(activity));
+    }
+
+    /// Shows a message of the user that was not typed.
+    pub fn echo(&self, text: impl Into<String>) {
+        self.send(ScreenInput::Echo(text.into()));
     }
 
     /// Clears the visible part of the terminal; the scrollback stays.
@@ -350,6 +360,19 @@ impl ScreenHandle {
             UserQuestion::Secret { name, .. } if name == SUDO => self.limits.sudo,
             UserQuestion::Secret { .. } => self.limits.secret,
         }
+    }
+}
+
+/// Draws pictures above the input.
+#[derive(Debug, Clone)]
+pub struct PictureCanvas {
+    pub display: PictureDisplay,
+    screen: ScreenHandle,
+}
+
+impl PictureCanvas {
+    pub fn show(&self, picture: TerminalPicture) {
+        self.screen.send(ScreenInput::Picture(Box::new(picture)));
     }
 }
 

@@ -20,6 +20,7 @@ mod skin;
 mod status;
 mod theme;
 mod transcript;
+mod voice;
 
 pub use banner::{Banner, BannerSection, BannerSize};
 pub use completion::{CommandItem, CompletionItem, CompletionSource};
@@ -30,7 +31,9 @@ pub use editor::{
 };
 pub use error::Error;
 pub use glyphs::StyledLine;
-pub use handle::{AnswerLimits, Operations, Screen, ScreenHandle, ScreenOptions, ThemeBuilder, ThemeMode};
+pub use handle::{
+    AnswerLimits, Operations, PictureCanvas, Screen, ScreenHandle, ScreenOptions, ThemeBuilder, ThemeMode,
+};
 pub use picture::{PictureDisplay, PicturePixels, PictureProtocol, PictureSupport, TerminalPicture};
 pub use screen::{
     BarVisibility, BusyInputMode, Operation, ScreenEffect, ScreenFrame, ScreenInput, ScreenSetup,
@@ -44,3 +47,4 @@ pub use skin::Skin;
 pub use status::StatusFields;
 pub use theme::{Background, ColorDepth, Theme};
 pub use transcript::{DiffDisplay, MarkdownDisplay, ReasoningDisplay, ToolFeedMode, TranscriptOptions};
+pub use voice::{KeyChord, VoiceActivity};

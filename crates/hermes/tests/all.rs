@@ -40,6 +40,7 @@ mod all {
     mod screen;
     mod screen_pictures;
     mod screen_session;
+    mod screen_voice;
     mod sending;
     mod service;
     mod sessions;

@@ -138,6 +138,7 @@ impl Stage {
         };
         let skin = Skin::built_in(skin).unwrap_or_default();
         let state = ScreenState::new(ScreenSetup {
+            record_key: hermes_tui::KeyChord::default(),
             theme: skin.theme(Background::Dark, ColorDepth::True),
             transcript: transcript(),
             busy_input: BusyInputMode::Interrupt,

@@ -14,6 +14,7 @@ mod secrets;
 mod speech;
 mod terminal;
 mod transcription;
+mod voice;
 mod web;
 
 pub use agent::{
@@ -35,4 +36,5 @@ pub use terminal::{
     BACKEND_FACTS, BackendFacts, CommandBackend, ModalMode, SandboxMode, SandboxNetwork, TerminalSettings,
 };
 pub use transcription::{TranscriptionProvider, TranscriptionSettings};
+pub use voice::VoiceSettings;
 pub use web::{WebKeys, WebService, WebSettings};

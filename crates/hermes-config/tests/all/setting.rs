@@ -271,7 +271,7 @@ fn managed_homes_refuse_with_the_documented_words() {
 fn a_key_or_variable_this_release_does_not_act_on_is_told() {
     let temp = ConfigFixture::with_config("a: 1\n");
     for (key, value, told) in [
-        ("voice.record_key", "ctrl+b", true),
+        ("tts.neutts.device", "cpu", true),
         ("browser.headed", "true", false),
         ("browser.record_sessions", "true", true),
         ("BROWSERBASE_PROJECT_ID", "p-x", false),

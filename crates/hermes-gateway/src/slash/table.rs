@@ -363,7 +363,7 @@ pub const COMMANDS: &[SlashCommand] = &[
         Terminal(TerminalCommand::Voice),
         "voice",
         "[on | off | tts | status]",
-        "say what speech this release has",
+        "talk instead of typing, and hear the answers",
         Refuse,
     ),
     command(Terminal(TerminalCommand::Sessions), "sessions", "", "pick a session to resume", Refuse),

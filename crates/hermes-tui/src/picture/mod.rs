@@ -207,7 +207,7 @@ mod tests {
         let sequence = kitty(&[7; 10_000], 4, 2);
         let pieces: Vec<&str> = sequence.split("\u{1b}\\").filter(|piece| !piece.is_empty()).collect();
         assert_eq!(pieces.len(), 4);
-        assert!(pieces[0].starts_with("\u{1b}_Ga=T,f=100,q=2,C=1,c=4,r=2,m=1;"), "{}", &pieces[0][..60]);
+        assert!(pieces[0].starts_with("\u{1b}_Ga=T,f=100,q=2,C=1,c=4,r=2,m=1;"));
         assert!(pieces[3].starts_with("\u{1b}_Gm=0;"));
         assert!(pieces.iter().all(|piece| piece.len() <= KITTY_CHUNK + 60));
     }

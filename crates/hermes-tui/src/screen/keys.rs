@@ -7,6 +7,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::input::SearchKey;
 use super::{DOUBLE_PRESS, OpenOutput, Operation, ScreenEffect, ScreenState};
 use crate::editor::HistorySearch;
+use crate::voice::VoiceActivity;
 
 const OUTPUT_PAGE: usize = 8;
 
@@ -22,7 +23,13 @@ impl ScreenState {
             KeyCode::Char('z') if control => effects.push(ScreenEffect::Suspend),
             KeyCode::Char('l') if control => effects.push(ScreenEffect::Repaint),
             _ if !self.dialogs.is_empty() => self.dialog_key(key, now, &mut effects),
+            KeyCode::Char('c') if control && self.voice.is_recording() => {
+                effects.push(ScreenEffect::Operate(Operation::CancelRecording));
+            }
             KeyCode::Char('c') if control => self.interrupt_key(now, &mut effects),
+            _ if self.voice != VoiceActivity::Off && self.setup.record_key.matches(&key) => {
+                effects.push(ScreenEffect::Operate(Operation::Record));
+            }
             // A slow command runs: what is typed would be lost, so it is not taken.
             _ if self.lock.is_some() => {}
             _ if self.input.search.is_some() => {

@@ -17,6 +17,7 @@ use crate::picture::TerminalPicture;
 use crate::status::StatusFields;
 use crate::theme::Theme;
 use crate::transcript::TranscriptOptions;
+use crate::voice::VoiceActivity;
 
 /// Something that happened.
 #[derive(Debug, Clone)]
@@ -75,6 +76,10 @@ pub enum ScreenInput {
     Commands(Vec<CommandItem>),
     /// Clears the visible part of the terminal.
     Clear,
+    /// What voice mode does.
+    Voice(VoiceActivity),
+    /// Shows a message of the user that was not typed.
+    Echo(String),
     /// Draws a picture above the input.
     Picture(Box<TerminalPicture>),
     Redraw,
@@ -175,6 +180,10 @@ pub enum Operation {
     Steer(EditedText),
     /// Stops the turn.
     Interrupt,
+    /// Starts or ends a recording.
+    Record,
+    /// Throws a recording away.
+    CancelRecording,
     /// Ends the program although the turn has not stopped.
     ForceQuit,
     Quit,

@@ -27,6 +27,7 @@ use crate::markdown::MarkdownStream;
 use crate::status::StatusFields;
 use crate::theme::Theme;
 use crate::transcript::{RowContext, ShownTurn, TranscriptOptions};
+use crate::voice::{KeyChord, VoiceActivity};
 
 /// The time in which a second Ctrl-C counts as one.
 const DOUBLE_PRESS: Duration = Duration::from_secs(2);
@@ -51,6 +52,8 @@ pub struct ScreenSetup {
     pub placeholder: String,
     pub width: u16,
     pub height: u16,
+    /// The key that starts and ends a recording.
+    pub record_key: KeyChord,
     /// The time at which the session began.
     pub now: Duration,
 }
@@ -73,6 +76,7 @@ pub struct ScreenState {
     last_interrupt: Option<Duration>,
     hint: Option<(String, Duration)>,
     lock: Option<String>,
+    voice: VoiceActivity,
     /// The output that is shown whole, if one is.
     open_output: Option<OpenOutput>,
     /// True after Ctrl-X, which begins a sequence of two keys.
@@ -106,6 +110,7 @@ impl ScreenState {
             last_interrupt: None,
             hint: None,
             lock: None,
+            voice: VoiceActivity::Off,
             open_output: None,
             after_ctrl_x: false,
             time: None,
@@ -214,6 +219,10 @@ impl ScreenState {
             ScreenInput::Transcript(options) => self.transcript.options = options,
             ScreenInput::BusyInput(mode) => self.setup.busy_input = mode,
             ScreenInput::Commands(commands) => self.input.set_commands(commands),
+            ScreenInput::Voice(activity) => self.voice = activity,
+            ScreenInput::Echo(text) => {
+                self.echo(&EditedText { label: text, ..EditedText::default() });
+            }
             ScreenInput::Picture(picture) => effects.push(ScreenEffect::Picture(picture)),
             ScreenInput::Redraw => effects.push(ScreenEffect::Repaint),
             ScreenInput::Copy(text) => effects.push(ScreenEffect::Copy(text)),

@@ -188,12 +188,16 @@ impl ScreenState {
         let symbol = match (&self.lock, self.running_since) {
             (Some(_), _) => format!("{} {arrow} ", spinner(now)),
             (None, Some(_)) => format!("⚕ {arrow} "),
-            (None, None) => format!("{arrow} "),
+            (None, None) => match self.voice.sign() {
+                Some(sign) => format!("{sign} {arrow} "),
+                None => format!("{arrow} "),
+            },
         };
+        let spoken = self.voice.placeholder(&self.setup.record_key.label());
         let placeholder = match (&self.lock, self.running_since) {
             (Some(status), _) => status.as_str(),
             (None, Some(_)) => "type to interrupt, Ctrl+C cancels",
-            (None, None) => self.setup.placeholder.as_str(),
+            (None, None) => spoken.as_deref().unwrap_or(&self.setup.placeholder),
         };
         self.editor_rows(&self.input.editor, &Span::styled(symbol, theme.prompt), limit, placeholder)
     }

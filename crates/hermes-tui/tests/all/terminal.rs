@@ -29,6 +29,7 @@ pub(crate) fn setup(width: u16, height: u16) -> ScreenSetup {
         arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
     };
     ScreenSetup {
+        record_key: hermes_tui::KeyChord::default(),
         theme: Theme::built_in(hermes_tui::Background::Dark, ColorDepth::True),
         transcript: TranscriptOptions {
             tool_feed: ToolFeedMode::All,

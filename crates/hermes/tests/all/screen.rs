@@ -36,12 +36,27 @@ impl EmulatedTerminal {
         Self::open_with(script, more, &["chat"], (24, 80), "xterm-256color")
     }
 
+    /// Opens a chat in a home that is changed first.
+    pub(super) fn prepared(script: &str, more: &Value, prepare: impl FnOnce(&TempHome)) -> Self {
+        Self::start(script, more, &["chat"], ((24, 80), "xterm-256color"), prepare)
+    }
+
     pub(super) fn open_with(
         script: &str,
         more: &Value,
         arguments: &[&str],
         size: (u16, u16),
         term: &str,
+    ) -> Self {
+        Self::start(script, more, arguments, (size, term), |_| {})
+    }
+
+    fn start(
+        script: &str,
+        more: &Value,
+        arguments: &[&str],
+        (size, term): ((u16, u16), &str),
+        prepare: impl FnOnce(&TempHome),
     ) -> Self {
         let server = ModelServer::start_blocking(ModelScript::from_yaml("screen", script).unwrap()).unwrap();
         let mut config = json!({
@@ -51,6 +66,7 @@ impl EmulatedTerminal {
             config[key] = value.clone();
         }
         let home = TempHome::builder().config_yaml(&config.to_string()).build().unwrap();
+        prepare(&home);
         let folder = tempfile::tempdir().unwrap();
         let (ours, theirs) = terminal();
         let (child, ours) = start(&home, &folder, arguments, (ours, &theirs), size, term);
@@ -232,7 +248,8 @@ fn start(
         .env_clear()
         .env("HERMES_HOME", home.path())
         .env("HOME", home.path().join("user"))
-        .env("PATH", "/usr/bin:/bin")
+        // Stand-ins for programs come first.
+        .env("PATH", format!("{}:/usr/bin:/bin", home.path().join("user/bin").display()))
         .env("TERM", term)
         .env("TZ", "UTC")
         .stdin(Stdio::from(theirs.try_clone().unwrap()))

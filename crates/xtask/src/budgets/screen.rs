@@ -53,6 +53,7 @@ impl PaintedScreen {
     fn new() -> Self {
         let (width, height) = (120, 40);
         let state = ScreenState::new(ScreenSetup {
+            record_key: hermes_tui::KeyChord::default(),
             theme: Theme::built_in(Background::Dark, ColorDepth::True),
             transcript: TranscriptOptions {
                 tool_feed: ToolFeedMode::All,

@@ -13,7 +13,7 @@ use hermes_store::EndReason;
 use hermes_task::TaskGroup;
 use hermes_tools::Yolo;
 use hermes_tui::{Operation, ScreenHandle, StatusFields};
-use hermes_types::{Cancel, Frontend as _, UserAnswer, UserQuestion};
+use hermes_types::{Cancel, Frontend as _, MessageContent, UserAnswer, UserQuestion};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::background::{BackgroundPrompts, BackgroundReport};
@@ -29,6 +29,7 @@ use super::references::{ReferenceOutcome, with_references};
 use super::signals::{ChatSignal, ChatSignals};
 use super::slash::{self, CommandEffect};
 use super::terminal::{DisplayMode, QuestionTimeouts, TerminalFrontend, display_settings};
+use super::voice::{self, VoiceMode};
 use super::{pictures, screen, skins, summary};
 use crate::cli::ChatArguments;
 use crate::context::ProgramContext;
@@ -70,6 +71,7 @@ pub(crate) struct ChatLoop<'a> {
     /// The setting that says whether dangerous commands run without approval.
     pub(crate) yolo: Yolo,
     pub(super) due_goal_work: DueGoalWork,
+    pub(super) voice: VoiceMode,
 }
 
 pub(crate) async fn run(
@@ -108,6 +110,7 @@ pub(crate) async fn run(
     };
     let terminal = ChatFrontend::new(view, display).with_work(work).with_trajectories(&wired.config);
     let began = wired.agent.clock().now();
+    let voice = VoiceMode::new(&wired.config, context, wired.agent.clock(), terminal.screen().cloned());
     let server_wait = wired.discovery_timeout(context);
     let mut chat = ChatLoop {
         plugin_messages: wired.extensions().plugins.take_messages(),
@@ -130,6 +133,7 @@ pub(crate) async fn run(
         spent_micro_usd: None,
         yolo: if arguments.yolo { Yolo::On } else { Yolo::Off },
         due_goal_work: DueGoalWork::Nothing,
+        voice,
     };
     let done = match chat.greet(recap && !arguments.quiet).await {
         Ok(()) => chat.run_loop().await,
@@ -306,6 +310,7 @@ impl ChatLoop<'_> {
             return Some(message);
         }
         let mut warned = false;
+        self.voice.resume();
         loop {
             if self.terminal.screen().is_none() {
                 self.output.text("❯ ");
@@ -330,9 +335,14 @@ impl ChatLoop<'_> {
                         }
                         Operation::Command(line) => return Some(line.into()),
                         Operation::Interrupt => {}
+                        Operation::Record => self.voice.press_key(),
+                        Operation::CancelRecording => self.voice.cancel_recording(),
                         Operation::Quit | Operation::ForceQuit => return None,
                     },
                 },
+                text = self.voice.next() => {
+                    return Some(TypedMessage { text, is_spoken: true, ..TypedMessage::default() });
+                }
                 Some(done) = self.background.next() => {
                     let BackgroundReport { line, answer, remark } = done.describe();
                     self.output.line(&format!("\n{line}"));
@@ -362,7 +372,7 @@ impl ChatLoop<'_> {
     }
 
     pub(crate) async fn send_message(&mut self, message: TypedMessage) -> Result<()> {
-        let TypedMessage { text, mut images } = message;
+        let TypedMessage { text, mut images, is_spoken } = message;
         images.splice(0..0, self.pending_images.drain(..));
         let (agent, conversation) = (&self.runtime.agent, &self.opened.conversation);
         let mut said =
@@ -382,6 +392,11 @@ impl ChatLoop<'_> {
             self.output.error(&format!("{reason}; the message was not sent"));
             return Ok(());
         }
+        if is_spoken && let MessageContent::Text(text) = &said.content {
+            let told = MessageContent::Text(voice::with_instruction(text));
+            let plain = std::mem::replace(&mut said.content, told);
+            said.stored.get_or_insert(plain);
+        }
         self.run_turn(said).await
     }
 
@@ -391,6 +406,7 @@ impl ChatLoop<'_> {
             self.output.notice(&notice);
         }
         self.runtime.renew_budget();
+        self.voice.stop();
         let cancel = Cancel::new();
         let (agent, conversation) = (&self.runtime.agent, &mut self.opened.conversation);
         let work = TurnWork::begin(said);
@@ -421,6 +437,7 @@ impl ChatLoop<'_> {
         };
         self.terminal.finish(result.response.as_deref());
         self.show_pictures(result.response.as_deref());
+        self.voice.speak(result.response.as_deref().unwrap_or_default());
         self.last_request = Some(result.last_prompt_tokens).filter(|tokens| *tokens > 0);
         self.spent_micro_usd = match (self.spent_micro_usd, result.cost.micro_usd) {
             (Some(before), Some(now)) => Some(before + now),

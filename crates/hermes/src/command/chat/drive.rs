@@ -124,6 +124,8 @@ fn perform(operation: Operation, frontend: &ChatFrontend<'_>, cancel: &Cancel, t
         Operation::Command(line) => take_command(line, frontend, cancel, typed),
         Operation::Interrupt => cancel.cancel(),
         Operation::Quit => take_command("/quit".to_owned(), frontend, cancel, typed),
+        // The key records while no turn runs.
+        Operation::Record | Operation::CancelRecording => {}
         Operation::ForceQuit => leave_at_once(),
     }
 }

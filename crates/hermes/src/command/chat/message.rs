@@ -11,6 +11,8 @@ use super::input::is_command;
 pub(crate) struct TypedMessage {
     pub(crate) text: String,
     pub(crate) images: Vec<PathBuf>,
+    /// True when it was spoken.
+    pub(crate) is_spoken: bool,
 }
 
 impl TypedMessage {
@@ -35,12 +37,12 @@ impl TypedMessage {
 
 impl From<String> for TypedMessage {
     fn from(text: String) -> Self {
-        Self { text, images: Vec::new() }
+        Self { text, ..Self::default() }
     }
 }
 
 impl From<EditedText> for TypedMessage {
     fn from(EditedText { text, images, .. }: EditedText) -> Self {
-        Self { text, images }
+        Self { text, images, ..Self::default() }
     }
 }

@@ -24,6 +24,7 @@ mod summary;
 mod terminal;
 mod terminal_commands;
 mod tool_lines;
+mod voice;
 mod worktree;
 
 pub(crate) use summary::format_duration;

@@ -16,14 +16,14 @@ pub(super) fn show(screen: &ScreenHandle, pictures: Vec<PathBuf>) {
     if pictures.is_empty() {
         return;
     }
-    let Some(display) = screen.picture_display() else { return };
-    let screen = screen.clone();
+    let Some(canvas) = screen.pictures() else { return };
     let draw = move || {
         for path in pictures.into_iter().take(MOST_PICTURES) {
-            match prepare(&path, display) {
-                Some(picture) => screen.show_picture(picture),
+            if let Some(picture) = prepare(&path, canvas.display) {
+                canvas.show(picture);
+            } else {
                 // The answer names the file; there is nothing more to say.
-                None => tracing::debug!(path = %path.display(), "a picture cannot be shown"),
+                tracing::debug!(path = %path.display(), "a picture cannot be shown");
             }
         }
     };

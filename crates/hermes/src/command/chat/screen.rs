@@ -13,9 +13,9 @@ use hermes_exec::{TtySettings, keep_terminal_if_killed, restore_terminal_if_kill
 use hermes_gateway::slash::{self, CommandSurface};
 use hermes_task::SystemClock;
 use hermes_tui::{
-    AnswerLimits, Background, ColorDepth, CommandItem, ExternalEditor, FoldLimits, InputHistory, Operations,
-    PickerSpec, PictureProtocol, PictureSupport, Screen, ScreenHandle, ScreenOptions, Skin, StatusFields,
-    TerminalBackup, Theme, ThemeMode, TimeLabels, format_history_entry, parse_history,
+    AnswerLimits, Background, ColorDepth, CommandItem, ExternalEditor, FoldLimits, InputHistory, KeyChord,
+    Operations, PickerSpec, PictureProtocol, PictureSupport, Screen, ScreenHandle, ScreenOptions, Skin,
+    StatusFields, TerminalBackup, Theme, ThemeMode, TimeLabels, format_history_entry, parse_history,
 };
 use hermes_types::{BoxFuture, Cancel, Clock};
 
@@ -90,6 +90,7 @@ pub(super) fn open(
             chars: runtime.config.count("paste_collapse_char_threshold"),
         },
         pictures: picture_support(display, &context.env),
+        record_key: KeyChord::parse(&runtime.config.text("voice.record_key")).unwrap_or_default(),
         cancel: Cancel::new(),
     })
     .context("cannot open the screen; `hermes chat --cli` works without it")
@@ -148,6 +149,7 @@ pub(super) async fn pick(spec: PickerSpec, context: &ProgramContext) -> Result<O
         times: None,
         fold: FoldLimits::default(),
         pictures: PictureSupport::Off,
+        record_key: KeyChord::default(),
         cancel: Cancel::new(),
     })
     .context("cannot open the screen")?;

@@ -244,15 +244,10 @@ pub(super) fn who_am_i(chat: &ChatLoop<'_>) {
     ));
 }
 
-/// Says what there is of speech: nothing in a terminal.
-pub(super) fn voice(chat: &ChatLoop<'_>, argument: &str) {
-    chat.output.line(match argument {
-        "" | "status" | "off" => {
-            "Voice: off. This release neither records nor speaks in the terminal; in chats, /voice stores how answers are given."
-        }
-        "on" | "tts" => "Voice cannot be turned on: this release neither records nor speaks in the terminal.",
-        _ => "Usage: /voice [on | off | tts | status]",
-    });
+/// Turns voice mode on or off.
+pub(super) fn voice(chat: &mut ChatLoop<'_>, argument: &str) {
+    let text = chat.voice.command(argument);
+    chat.output.line(&text);
 }
 
 /// Updates the program. This chat goes on with the old version.
