@@ -1,5 +1,7 @@
 //! Pictures and recordings of chats, and the web: what the model gets of them.
 
+use std::path::Path;
+
 use hermes_testkit::{
     ModelScript, ModelServer, TempHome, TestWebsite, WEB_SERVICE_KEY, WebServiceFault, WebServices,
 };
@@ -136,6 +138,62 @@ fn answers_are_spoken_where_the_chat_wants_it() {
     ann.says(ANN, "at last");
     fixture.telegram.until_said_blocking(ANN, "Still here.");
     assert_eq!(fixture.telegram.calls("sendVoice").len(), 2);
+    drop(gateway);
+}
+
+/// Runs one of the programs for sound on this machine.
+#[expect(clippy::disallowed_methods, reason = "the test looks at sound with the system's programs")]
+fn sound_program(name: &str, arguments: &[&str]) -> Option<String> {
+    let output = std::process::Command::new(name).args(arguments).output().ok()?;
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Returns codec, channels and length of a recording, as ffprobe sees it.
+fn probe(file: &Path) -> String {
+    let arguments =
+        ["-v", "error", "-of", "csv=p=0", "-show_entries", "stream=codec_name,channels:format=duration"];
+    let arguments: Vec<&str> = arguments.into_iter().chain([file.to_str().unwrap()]).collect();
+    sound_program("ffprobe", &arguments).unwrap()
+}
+
+#[test]
+fn peer_speech_of_real_programs_goes_through_the_gateway() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (spoken, question) = (file("spoken.wav"), file("question.ogg"));
+    let words = "When does the tide come in at the harbour";
+    if sound_program("espeak-ng", &["-w", &spoken, words]).is_none()
+        || sound_program("ffmpeg", &["-v", "error", "-i", &spoken, "-c:a", "libopus", &question]).is_none()
+    {
+        return hermes_testkit::peer_is_missing("espeak-ng and ffmpeg");
+    }
+    let fixture = TelegramHome::new(&json!([
+        {"when": {"user_contains": "tide come in"}, "text": "High water is at **noon**, two metres above the mark."},
+    ]));
+    assert_eq!(fixture.run(&["config", "set", "tts.provider", "espeak"]).0, 0);
+    let env = fixture.home.join(".env");
+    let before = std::fs::read_to_string(&env).unwrap();
+    // A stand-in for a recognizer: it takes what whisper would take, 16,000 samples a second of one channel.
+    let recognizer = "/usr/bin/python3 -c 'import sys,wave; w=wave.open(sys.argv[1]); \
+                      assert (w.getframerate(), w.getnchannels()) == (16000, 1) and w.getnframes() > 16000; \
+                      print(\"When does the tide come in?\")' {input_path} > {output_dir}/said.txt";
+    std::fs::write(&env, format!("{before}HERMES_LOCAL_STT_COMMAND={recognizer}\n")).unwrap();
+    let gateway = fixture.start();
+    let ann = fixture.telegram.person(ANN, "Ann");
+    ann.says(ANN, "/voice on");
+    fixture.telegram.until_said_blocking(ANN, "Voice messages here are answered with speech (espeak).");
+    ann.sends_voice(ANN, &std::fs::read(&question).unwrap());
+    fixture.telegram.until_said_blocking(ANN, "High water is at noon");
+    fixture.telegram.until_called_blocking("sendVoice", 1);
+    let bubble = fixture.said().into_iter().find(|message| message.kind == "voice").unwrap();
+    let answer = folder.path().join("answer.ogg");
+    std::fs::write(&answer, bubble.file.unwrap().1).unwrap();
+    let (asked, answered) = (probe(Path::new(&question)), probe(&answer));
+    for (what, found) in [("the question", &asked), ("the answer", &answered)] {
+        let seconds: f64 = found.lines().nth(1).unwrap().trim().parse().unwrap();
+        assert!(found.starts_with("opus,1\n") && (1.0..10.0).contains(&seconds), "{what}: {found}");
+    }
     drop(gateway);
 }
 
