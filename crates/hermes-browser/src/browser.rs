@@ -30,6 +30,14 @@ pub enum DialogPolicy {
     Dismiss,
 }
 
+/// How dialogs of pages are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DialogRules {
+    pub policy: DialogPolicy,
+    /// The time after which a question without an answer is dismissed.
+    pub timeout: Duration,
+}
+
 /// A running browser.
 #[derive(Debug)]
 pub(crate) struct Browser {
@@ -113,13 +121,14 @@ impl Browser {
     pub(crate) fn open(
         transport: CdpTransport,
         guard: RequestGuard,
-        dialogs: DialogPolicy,
+        dialogs: DialogRules,
         proxy: Option<CheckingProxy>,
         clock: &Arc<dyn Clock>,
     ) -> Self {
         let (connection, received) = CdpConnection::open(transport, clock.clone());
         let routes = Arc::new(Routes::default());
-        let work = events::handle_all(received, connection.clone(), routes.clone(), guard, dialogs);
+        let work =
+            events::handle_all(received, connection.clone(), routes.clone(), guard, (dialogs, clock.clone()));
         // The receiver ends with the connection, and the task with it.
         drop(hermes_task::spawn_named("browser events", &Cancel::new(), work));
         Self { connection, routes, _proxy: proxy }

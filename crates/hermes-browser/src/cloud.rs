@@ -88,7 +88,7 @@ impl CloudService {
             Self::BrowserUse { base, .. } => {
                 let url = format!("{base}/browsers");
                 let answer = self.request(Method::POST, &url, &json!({}), http, clock, cancel).await?;
-                (answer, SessionFeatures { names: vec!["browser_use"], warning: None })
+                (answer, SessionFeatures { names: vec!["browser_use"], ..SessionFeatures::default() })
             }
         };
         let address_field = if matches!(self, Self::Browserbase(_)) { "connectUrl" } else { "cdpUrl" };
@@ -180,7 +180,7 @@ impl BrowserbaseOptions {
             names.extend(proxies.then_some("proxies"));
             names.extend(self.advanced_stealth.then_some("advanced_stealth"));
             let warning = (!proxies).then_some(NO_PROXIES);
-            last = Some((answer, SessionFeatures { names, warning }));
+            last = Some((answer, SessionFeatures { names, warning, recording_problem: None }));
             if !is_refused {
                 break;
             }

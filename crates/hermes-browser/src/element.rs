@@ -107,7 +107,7 @@ impl BrowserSession {
     }
 
     /// Returns the element of a reference.
-    fn element(&mut self, reference: &str) -> Result<ElementReference, BrowserError> {
+    pub(crate) fn element(&mut self, reference: &str) -> Result<ElementReference, BrowserError> {
         let tab = self.page.tab()?;
         self.sync_references(&tab);
         match self.references.find(reference) {

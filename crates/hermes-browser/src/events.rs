@@ -8,15 +8,16 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use hermes_guard::UrlDenial;
 use hermes_net::Url;
-use hermes_types::BoxFuture;
+use hermes_types::{BoxFuture, Cancel, Clock};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::browser::{DialogPolicy, Routes, text_of};
+use crate::browser::{DialogPolicy, DialogRules, Routes, text_of};
 use crate::connection::{CdpConnection, CdpEvent};
 use crate::download::DownloadStep;
 use crate::network::RequestGuard;
-use crate::pages::{OpenDialog, Tab, TargetFacts, TargetKind, TaskPages};
+use crate::pages::{OpenDialog, PagesState, Tab, TargetFacts, TargetKind, TaskPages};
+use crate::recording::SessionRecording;
 
 /// A request that waits for its addresses to be looked up.
 type JudgedRequest = BoxFuture<'static, (CdpEvent, Result<(), UrlDenial>)>;
@@ -25,7 +26,8 @@ struct EventHandler {
     connection: CdpConnection,
     routes: Arc<Routes>,
     guard: RequestGuard,
-    dialogs: DialogPolicy,
+    dialogs: DialogRules,
+    clock: Arc<dyn Clock>,
     waiting: FuturesUnordered<JudgedRequest>,
 }
 
@@ -35,9 +37,10 @@ pub(crate) async fn handle_all(
     connection: CdpConnection,
     routes: Arc<Routes>,
     guard: RequestGuard,
-    dialogs: DialogPolicy,
+    (dialogs, clock): (DialogRules, Arc<dyn Clock>),
 ) {
-    let mut handler = EventHandler { connection, routes, guard, dialogs, waiting: FuturesUnordered::new() };
+    let mut handler =
+        EventHandler { connection, routes, guard, dialogs, clock, waiting: FuturesUnordered::new() };
     loop {
         tokio::select! {
             biased;
@@ -116,6 +119,9 @@ impl EventHandler {
         if kind == TargetKind::Page {
             send("Page.setInterceptFileChooserDialog", json!({"enabled": true}));
             send("Emulation.setFocusEmulationEnabled", json!({"enabled": true}));
+            if pages.read(|state| state.recording.is_some()) {
+                send("Page.startScreencast", SessionRecording::screencast());
+            }
         }
         if is_new {
             send("Runtime.runIfWaitingForDebugger", json!({}));
@@ -227,11 +233,15 @@ impl EventHandler {
         }
     }
 
-    fn of_page(&self, pages: &TaskPages, session: &str, method: &str, params: &Value) {
+    fn of_page(&self, pages: &Arc<TaskPages>, session: &str, method: &str, params: &Value) {
         match method {
             "Page.javascriptDialogOpening" => self.dialog_opens(pages, session, params),
             "Page.javascriptDialogClosed" => pages.change(|state| state.open_dialog = None),
-            "Page.fileChooserOpened" => pages.change(|state| state.reports.file_chooser = true),
+            "Page.screencastFrame" => self.record_frame(pages, session, params),
+            "Page.fileChooserOpened" => pages.change(|state| {
+                state.reports.file_chooser = true;
+                state.file_field = params["backendNodeId"].as_i64().map(|node| (session.to_owned(), node));
+            }),
             "Runtime.consoleAPICalled" => {
                 let kind = text_of(params, "type");
                 pages.change(|state| state.add_console(&kind, &console_text(params)));
@@ -260,9 +270,24 @@ impl EventHandler {
         }
     }
 
-    fn dialog_opens(&self, pages: &TaskPages, session: &str, params: &Value) {
+    /// Keeps a picture of the current tab for the recording.
+    fn record_frame(&self, pages: &Arc<TaskPages>, session: &str, params: &Value) {
+        let ack = json!({"sessionId": params["sessionId"]});
+        self.connection.send(Some(session), "Page.screencastFrameAck", &ack);
+        let recording = pages.read(|state| {
+            let is_current = state.current_tab().is_some_and(|tab| tab.session == session);
+            state.recording.clone().filter(|_| is_current)
+        });
+        if let (Some(recording), Some(at), Some(picture)) =
+            (recording, params["metadata"]["timestamp"].as_f64(), params["data"].as_str())
+        {
+            recording.add(at, picture);
+        }
+    }
+
+    fn dialog_opens(&self, pages: &Arc<TaskPages>, session: &str, params: &Value) {
         let (kind, message) = (text_of(params, "type"), text_of(params, "message"));
-        let answer = match (kind.as_str(), self.dialogs) {
+        let answer = match (kind.as_str(), self.dialogs.policy) {
             ("alert" | "beforeunload", _) | (_, DialogPolicy::Accept) => Some(true),
             (_, DialogPolicy::Dismiss) => Some(false),
             (_, DialogPolicy::AskModel) => None,
@@ -275,8 +300,33 @@ impl EventHandler {
             pages.change(|state| state.reports.add_dialog(&format!("{kind}: {message} ({done})")));
         } else {
             let dialog = OpenDialog { session: session.to_owned(), kind, message, text };
-            pages.change(|state| state.open_dialog = Some(dialog));
+            pages.change(|state| state.open_dialog = Some(dialog.clone()));
+            self.dismiss_later(pages, dialog);
         }
+    }
+
+    /// Dismisses a dialog that nobody answers, so that a page does not hang for the rest of its task.
+    fn dismiss_later(&self, pages: &Arc<TaskPages>, dialog: OpenDialog) {
+        let (pages, connection, clock) = (pages.clone(), self.connection.clone(), self.clock.clone());
+        let timeout = self.dialogs.timeout;
+        let work = async move {
+            let is_over = |state: &PagesState| {
+                state.has_ended || state.open_dialog.as_ref().is_none_or(|open| !open.is_same(&dialog))
+            };
+            if pages.wait_for(timeout, &*clock, is_over).await {
+                return;
+            }
+            let params = json!({"accept": false});
+            connection.send(Some(&dialog.session), "Page.handleJavaScriptDialog", &params);
+            let OpenDialog { kind, message, .. } = &dialog;
+            let report = format!("{kind}: {message} (dismissed after {} s)", timeout.as_secs());
+            pages.change(|state| {
+                state.open_dialog = None;
+                state.reports.add_dialog(&report);
+            });
+        };
+        // It ends with the dialog, or with the pages.
+        drop(hermes_task::spawn_named("page dialog", &Cancel::new(), work));
     }
 }
 

@@ -3,7 +3,7 @@
 //! Events change it, calls read it. Holds no connection. Invariant: everything a page can add to is bounded.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hermes_guard::UrlDenial;
@@ -11,6 +11,7 @@ use hermes_types::Clock;
 use tokio::sync::watch;
 
 use crate::download::Downloads;
+use crate::recording::SessionRecording;
 
 /// The most messages of each kind that are kept; older ones are dropped.
 const MOST_MESSAGES: usize = 300;
@@ -36,6 +37,9 @@ pub(crate) struct PagesState {
     pub(crate) console: VecDeque<ConsoleMessage>,
     pub(crate) exceptions: VecDeque<String>,
     pub(crate) open_dialog: Option<OpenDialog>,
+    /// The session and the node of the field for which the page asked for files.
+    pub(crate) file_field: Option<(String, i64)>,
+    pub(crate) recording: Option<Arc<SessionRecording>>,
     pub(crate) downloads: Downloads,
     /// What happened since the last result, for the model.
     pub(crate) reports: PageReports,
@@ -89,6 +93,13 @@ pub struct OpenDialog {
     pub message: String,
     /// The text a prompt will be answered with.
     pub text: String,
+}
+
+impl OpenDialog {
+    /// Tells whether it is this dialog; its text may have been set meanwhile.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (&self.session, &self.kind, &self.message) == (&other.session, &other.kind, &other.message)
+    }
 }
 
 /// What happened in a page besides what a call did itself.

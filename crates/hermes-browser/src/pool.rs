@@ -14,7 +14,7 @@ use hermes_types::{Cancel, Clock, Deadline, TaskId};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::address::socket_address;
-use crate::browser::{Browser, DialogPolicy, Isolation};
+use crate::browser::{Browser, DialogRules, Isolation};
 use crate::cloud::CloudService;
 use crate::connection::{CdpTransport, LARGEST_MESSAGE};
 use crate::error::BrowserError;
@@ -22,6 +22,7 @@ use crate::launch::LocalBrowserOptions;
 use crate::network::{BrowserNetwork, HostNameResolution, PolicySource, RequestGuard};
 use crate::pages::TaskPages;
 use crate::proxy::CheckingProxy;
+use crate::recording::{RecordingOptions, SessionRecording};
 use crate::session::{BrowserSession, SessionFeatures};
 
 /// How often idle sessions are looked for.
@@ -55,7 +56,9 @@ pub struct BrowserOptions {
     /// What resolves names and connects; `None` for the HTTP client.
     pub network: Option<Arc<dyn BrowserNetwork>>,
     pub resolution: HostNameResolution,
-    pub dialogs: DialogPolicy,
+    pub dialogs: DialogRules,
+    /// Says where sessions are recorded, if they are.
+    pub recordings: Option<RecordingOptions>,
     /// The folder for files that pages make the browser save.
     pub downloads: PathBuf,
     pub command_timeout: Duration,
@@ -90,6 +93,13 @@ struct TaskSlot {
     session: Arc<AsyncMutex<Option<BrowserSession>>>,
     last_used: Mutex<Duration>,
     idle_timeout: Duration,
+}
+
+/// A session that was closed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClosedSession {
+    /// The video of it.
+    pub recording: Option<PathBuf>,
 }
 
 /// A session in use. Another call of the same task waits until it is dropped.
@@ -202,7 +212,7 @@ impl BrowserPool {
         let opened = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(BrowserError::Cancelled),
-            opened = self.open(options, cancel) => opened,
+            opened = self.open(task, options, cancel) => opened,
         };
         match opened {
             Ok(session) => {
@@ -224,7 +234,12 @@ impl BrowserPool {
         SessionInUse { guard, slot, clock: self.0.clock.clone() }
     }
 
-    async fn open(&self, options: &BrowserOptions, cancel: &Cancel) -> Result<BrowserSession, BrowserError> {
+    async fn open(
+        &self,
+        task: &TaskId,
+        options: &BrowserOptions,
+        cancel: &Cancel,
+    ) -> Result<BrowserSession, BrowserError> {
         let pages = Arc::new(TaskPages::new());
         let http = (options.http)().map_err(BrowserError::Unavailable)?;
         let network: Arc<dyn BrowserNetwork> =
@@ -232,7 +247,7 @@ impl BrowserPool {
         let guard =
             RequestGuard::new(network, options.policy.clone(), options.resolution, self.0.clock.clone());
         let place = self.chosen_address().map_or_else(|| options.place.clone(), BrowserPlace::Address);
-        let (browser, isolation, lease, features) = match place {
+        let (browser, isolation, lease, mut features) = match place {
             BrowserPlace::Nowhere(reason) => return Err(BrowserError::Unavailable(reason)),
             BrowserPlace::Local => {
                 make_private(&options.downloads)?;
@@ -240,13 +255,14 @@ impl BrowserPool {
                 let browser = self.local(options, &guard).await?;
                 let warning = crate::launch::is_root()
                     .then_some("Hermes runs as root, so the browser runs without its own sandbox");
-                let features = SessionFeatures { names: vec!["local"], warning };
+                let features =
+                    SessionFeatures { names: vec!["local"], warning, ..SessionFeatures::default() };
                 (browser, Isolation::Context, None, features)
             }
             BrowserPlace::Address(address) => {
                 let url = socket_address(&address, &http, &self.0.clock, cancel).await?;
                 let browser = self.remote(&url, &http, &guard, options).await?;
-                let features = SessionFeatures { names: vec!["cdp_override"], warning: None };
+                let features = SessionFeatures { names: vec!["cdp_override"], ..SessionFeatures::default() };
                 (browser, Isolation::Shared, None, features)
             }
             BrowserPlace::Cloud(service) => {
@@ -267,6 +283,12 @@ impl BrowserPool {
                 }
             }
         };
+        if let Some(recordings) = &options.recordings {
+            match SessionRecording::start(recordings, task, self.0.clock.now()) {
+                Ok(recording) => pages.change(|state| state.recording = Some(Arc::new(recording))),
+                Err(error) => features.recording_problem = Some(error.to_string()),
+            }
+        }
         let limit = options.command_timeout;
         let opened =
             BrowserSession::open(browser, pages, isolation, guard, self.0.clock.clone(), limit).await;
@@ -339,16 +361,16 @@ impl BrowserPool {
         Ok(CdpTransport::Socket(Box::new(socket)))
     }
 
-    /// Closes the session of a task. Tells whether there was one.
-    pub async fn close(&self, task: &TaskId) -> bool {
-        let Some(slot) = lock(&self.0.tasks).remove(task) else { return false };
+    /// Closes the session of a task, if there is one.
+    pub async fn close(&self, task: &TaskId) -> Option<ClosedSession> {
+        let slot = lock(&self.0.tasks).remove(task)?;
         let session = slot.session.clone().lock_owned().await.take();
-        let was_open = session.is_some();
-        if let Some(session) = session {
-            session.close().await;
-        }
+        let closed = match session {
+            Some(session) => Some(ClosedSession { recording: session.close().await }),
+            None => None,
+        };
         self.end_unused().await;
-        was_open
+        closed
     }
 
     /// Closes the session of a task without waiting.

@@ -3,6 +3,7 @@
 //! Holds navigation and what every action shares; elements and looks have modules of their own. Invariant: no call waits
 //! for a page that waits for an answer to a dialog.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub struct BrowserSession {
 pub struct SessionFeatures {
     pub names: Vec<&'static str>,
     pub warning: Option<&'static str>,
+    /// The reason why the session is not recorded although it should be.
+    pub recording_problem: Option<String>,
 }
 
 /// The page that a call ended at.
@@ -234,8 +237,9 @@ impl BrowserSession {
         }
     }
 
-    /// Closes the tabs of the task, and gives a rented browser back.
-    pub(crate) async fn close(self) {
+    /// Closes the tabs of the task, and gives a rented browser back. Returns the video of the session, if there is one.
+    pub(crate) async fn close(self) -> Option<PathBuf> {
+        let recording = self.page.pages.change(|state| state.recording.take());
         self.page.browser.close_pages(&self.page.pages, self.context.as_deref()).await;
         if let Some(lease) = self.lease {
             self.page.browser.connection.close().await;
@@ -243,5 +247,6 @@ impl BrowserSession {
         } else if self.context.is_none() {
             self.page.browser.connection.close().await;
         }
+        recording?.finish().await
     }
 }

@@ -19,7 +19,7 @@ function (text) {
     }
     if (this.tagName === "INPUT") {
         const kind = this.type;
-        if (kind === "file") return { refused: "files cannot be uploaded" };
+        if (kind === "file") return { refused: "it takes files; give the path of one" };
         if (["checkbox", "radio", "button", "submit", "reset", "image"].includes(kind)) return { refused: "nothing can be typed into it; click it" };
         if (["date", "time", "datetime-local", "month", "week", "color", "range"].includes(kind)) {
             set(text);

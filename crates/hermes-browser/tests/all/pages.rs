@@ -1,12 +1,15 @@
 //! What a session does with real pages in a real browser.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use hermes_browser::{
-    BrowserError, ClearMessages, DownloadReport, KeyEffect, ScreenshotMarks, ScrollDirection, SnapshotDetail,
+    BrowserError, ClearMessages, DownloadReport, KeyEffect, RecordingOptions, ScreenshotMarks,
+    ScrollDirection, SnapshotDetail,
 };
-use hermes_types::Cancel;
+use hermes_exec::ProgramRunner;
+use hermes_types::{Cancel, CivilTime};
 
 use super::support::{BrowserFixture, files, reference, text};
 
@@ -41,8 +44,8 @@ async fn peer_chromium_fills_in_a_form_and_goes_back() {
     let nothing = session.back().await.unwrap_err();
     assert!(nothing.to_string().contains("no page to go back to"), "{nothing}");
     drop(use_of);
-    assert!(fixture.pool.close(&"t".into()).await);
-    assert!(!fixture.pool.close(&"t".into()).await);
+    assert!(fixture.pool.close(&"t".into()).await.is_some());
+    assert!(fixture.pool.close(&"t".into()).await.is_none());
     assert_eq!(files(fixture.folder.path()), ["downloads"], "the profile is gone");
 }
 
@@ -266,4 +269,86 @@ async fn peer_chromium_is_started_again_after_it_has_ended() {
     drop(again);
     fixture.pool.close_all().await;
     let _ = &fixture.clock;
+}
+
+#[tokio::test]
+async fn peer_chromium_gives_files_to_a_field_and_to_what_asks_for_one() {
+    let Some(fixture) = BrowserFixture::new() else { return };
+    let file = |name: &str, text: &str| {
+        let path = fixture.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let (first, second) = (file("tide.csv", "noon,2"), file("boat.csv", "seven"));
+    let mut use_of = fixture.at("/files").await;
+    let page = text(&mut use_of).await;
+    let session = use_of.session().unwrap();
+    let early = session.upload("@file", std::slice::from_ref(&first)).await.unwrap_err();
+    assert!(early.to_string().contains("no page asks for a file"), "{early}");
+    let field = reference(&page, "button \"Report");
+    assert!(session.takes_files(&field).await.unwrap());
+    assert!(!session.takes_files(&reference(&page, "button \"Attach\"")).await.unwrap());
+    session.upload(&field, &[first.clone(), second]).await.unwrap();
+    assert!(text(&mut use_of).await.text.contains("report: tide.csv=noon,2; boat.csv=seven"));
+    let session = use_of.session().unwrap();
+    session.click(&reference(&page, "button \"Attach\"")).await.unwrap();
+    assert!(session.take_reports().file_chooser);
+    session.upload("@file", &[first]).await.unwrap();
+    assert!(text(&mut use_of).await.text.contains("hidden: tide.csv=noon,2"));
+    drop(use_of);
+    fixture.pool.close_all().await;
+}
+
+#[tokio::test]
+async fn peer_chromium_goes_on_after_a_dialog_that_nobody_answers() {
+    let Some(mut fixture) = BrowserFixture::new() else { return };
+    fixture.options.dialogs.timeout = Duration::from_millis(200);
+    let mut use_of = fixture.at("/links").await;
+    let page = text(&mut use_of).await;
+    let session = use_of.session().unwrap();
+    session.click(&reference(&page, "button \"Delete\"")).await.unwrap();
+    let clock = &*fixture.clock;
+    for _ in 0..600 {
+        if session.open_dialog().is_none() {
+            break;
+        }
+        clock.sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(session.take_reports().dialogs, ["confirm: Delete it all? (dismissed after 0 s)"]);
+    assert!(text(&mut use_of).await.text.contains("deleted: false"));
+    drop(use_of);
+    fixture.pool.close_all().await;
+}
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the test looks at the video with the system's program")]
+async fn peer_chromium_is_recorded_where_the_user_wants_it() {
+    let Some(mut fixture) = BrowserFixture::new() else { return };
+    let folder = fixture.folder.path().join("browser_recordings");
+    let variables = fixture.options.local.variables.clone();
+    fixture.options.recordings = Some(RecordingOptions {
+        folder: folder.clone(),
+        programs: ProgramRunner::new(variables, fixture.clock.clone()),
+        local_time: CivilTime::utc,
+    });
+    if !Path::new("/usr/bin/ffmpeg").exists() {
+        return hermes_testkit::peer_is_missing("ffmpeg");
+    }
+    let mut use_of = fixture.at("/links").await;
+    let session = use_of.session().unwrap();
+    assert_eq!(session.take_features().unwrap().recording_problem, None);
+    session.navigate(&fixture.site.url("/login")).await.unwrap();
+    session.navigate(&fixture.site.url("/frames")).await.unwrap();
+    drop(use_of);
+    let closed = fixture.pool.close(&"t".into()).await.unwrap();
+    let video = closed.recording.expect("a video");
+    assert_eq!(files(&folder), [video.file_name().unwrap().to_string_lossy()]);
+    let probed = std::process::Command::new("ffprobe")
+        .args(["-v", "error", "-of", "csv=p=0", "-show_entries", "stream=codec_name,width"])
+        .arg(&video)
+        .output()
+        .unwrap();
+    let probed = String::from_utf8_lossy(&probed.stdout).into_owned();
+    assert!(probed.starts_with("vp8,"), "{probed}");
+    fixture.pool.close_all().await;
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_browser::{
-    BrowserNetwork, BrowserOptions, BrowserPlace, BrowserPool, DialogPolicy, HostNameResolution,
+    BrowserNetwork, BrowserOptions, BrowserPlace, BrowserPool, DialogPolicy, DialogRules, HostNameResolution,
     LocalBrowserOptions, PageSnapshot, SessionInUse, SnapshotDetail, WindowMode,
 };
 use hermes_exec::Variables;
@@ -83,7 +83,8 @@ impl BrowserFixture {
             policy: Arc::new(move || policy.clone()),
             network: Some(Arc::new(PublicNetwork)),
             resolution: HostNameResolution::Here,
-            dialogs: DialogPolicy::AskModel,
+            dialogs: DialogRules { policy: DialogPolicy::AskModel, timeout: Duration::from_mins(5) },
+            recordings: None,
             downloads: folder.path().join("downloads"),
             command_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_mins(5),

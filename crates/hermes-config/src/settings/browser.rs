@@ -50,6 +50,9 @@ pub struct BrowserSettings {
     pub program: Option<String>,
     pub allow_private_urls: bool,
     pub dialogs: BrowserDialogs,
+    /// The time after which a dialog without an answer is dismissed.
+    pub dialog_timeout: Duration,
+    pub records_sessions: bool,
     /// The proxy of the environment.
     pub proxy: Option<String>,
 }
@@ -79,6 +82,8 @@ impl BrowserSettings {
                 Some("auto_dismiss") => BrowserDialogs::Dismiss,
                 _ => BrowserDialogs::Model,
             },
+            dialog_timeout: config.seconds("browser.dialog_timeout_s"),
+            records_sessions: config.flag("browser.record_sessions"),
             proxy: PROXY_VARIABLES.iter().find_map(|name| set(name)),
         }
     }

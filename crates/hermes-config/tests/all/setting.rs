@@ -273,7 +273,7 @@ fn a_key_or_variable_this_release_does_not_act_on_is_told() {
     for (key, value, told) in [
         ("tts.neutts.device", "cpu", true),
         ("browser.headed", "true", false),
-        ("browser.record_sessions", "true", true),
+        ("browser.record_sessions", "true", false),
         ("BROWSERBASE_PROJECT_ID", "p-x", false),
         ("HERMES_OAUTH_FILE", "x", true),
         ("agent.max_turns", "5", false),

@@ -31,6 +31,7 @@ impl BrowserSite {
             ("/login", include_str!("login.html")),
             ("/welcome", include_str!("welcome.html")),
             ("/links", include_str!("links.html")),
+            ("/files", include_str!("files.html")),
             ("/frames", include_str!("frames.html")),
             ("/inner", include_str!("inner.html")),
             ("/endless", include_str!("endless.html")),

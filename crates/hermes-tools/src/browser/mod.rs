@@ -5,14 +5,15 @@
 
 mod descriptors;
 mod page_result;
+mod upload;
 mod vision;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use hermes_browser::{
-    BrowserError, BrowserOptions, BrowserPool, BrowserSession, ClearMessages, KeyEffect, ScrollDirection,
-    SessionInUse, SnapshotDetail,
+    BrowserError, BrowserOptions, BrowserPool, BrowserSession, ClearMessages, ClosedSession, KeyEffect,
+    ScrollDirection, SessionInUse, SnapshotDetail,
 };
 use hermes_types::{
     BoxFuture, Clock, OutcomeStatus, Provenance, TaskId, Tool, ToolContext, ToolDescriptor, ToolEvent,
@@ -22,6 +23,7 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::spaced_json;
 use crate::argument::{any_text, missing, spec, text};
+use crate::file::FileTools;
 use crate::vision::PictureReader;
 use crate::web::{cleaned, denial_text, with_scheme};
 
@@ -60,6 +62,10 @@ pub struct BrowserAccess {
     /// The folder for snapshots that do not fit.
     pub cache: PathBuf,
     pub screenshots: PathBuf,
+    /// The folder for copies of files that are given to pages.
+    pub uploads: PathBuf,
+    /// What the conversation may read.
+    pub files: FileTools,
     /// The longest snapshot, in characters.
     pub page_chars: usize,
     /// Whether the configured browser can be used, once that was looked up for all tools.
@@ -140,8 +146,12 @@ impl BrowserTool {
         if self.action == BrowserAction::Close {
             let mut result = PageResult::default();
             result.set("closed", true);
-            if !access.pool.close(&call.task).await {
-                result.set("warning", "no browser was open");
+            match access.pool.close(&call.task).await {
+                Some(ClosedSession { recording: Some(video) }) => {
+                    result.set("recording", video.to_string_lossy().as_ref());
+                }
+                Some(ClosedSession { recording: None }) => {}
+                None => result.set("warning", "no browser was open"),
             }
             return Ok(result);
         }
@@ -215,6 +225,9 @@ impl BrowserTool {
             }
             BrowserAction::Type => {
                 let words = any_text(&call.arguments, "text").unwrap_or_default();
+                if session.takes_files(argument("ref")).await? {
+                    return self.upload(call, context, session, words, result).await;
+                }
                 session.fill(argument("ref"), words).await?;
                 result.set("typed", words);
                 result.set("element", with_sign(argument("ref")));

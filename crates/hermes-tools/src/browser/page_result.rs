@@ -83,7 +83,10 @@ impl PageResult {
             self.set_texts("downloads", downloads.collect());
         }
         if reports.file_chooser {
-            self.set("note", "the page asks for a file; files cannot be uploaded");
+            self.set(
+                "note",
+                "the page asks for a file; browser_type with the ref @file gives it one, by its path",
+            );
         }
     }
 
@@ -94,6 +97,9 @@ impl PageResult {
         }
         if let Some(features) = session.take_features() {
             self.set("stealth_features", features.names);
+            if let Some(problem) = features.recording_problem {
+                self.set("recording_warning", format!("nothing is recorded: {problem}"));
+            }
             if let Some(warning) = features.warning {
                 self.set("stealth_warning", warning);
             }

@@ -64,20 +64,22 @@ impl BrowserTool {
 fn store(folder: &Path, png: &[u8], now: Timestamp) -> std::io::Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    remove_old(folder, now);
+    remove_older(folder, PREFIX, now);
     let path = folder.join(format!("{PREFIX}{}.png", random_hex(12)));
     hermes_config::write::replace(&path, png).map_err(|error| std::io::Error::other(error.to_string()))?;
     Ok(path)
 }
 
-fn remove_old(folder: &Path, now: Timestamp) {
+/// Removes entries of a folder that are older than a day and whose names begin like this.
+pub(super) fn remove_older(folder: &Path, prefix: &str, now: Timestamp) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let modified = entry.metadata().and_then(|details| details.modified());
         let at = modified.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let is_old = at.is_some_and(|at| now.since(Timestamp(at.as_secs_f64())) > KEPT);
-        if is_old && entry.file_name().to_string_lossy().starts_with(PREFIX) {
+        if is_old && entry.file_name().to_string_lossy().starts_with(prefix) {
             // Another conversation may have removed it.
-            let _ = std::fs::remove_file(entry.path());
+            let path = entry.path();
+            let _ = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
         }
     }
 }

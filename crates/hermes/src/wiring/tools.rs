@@ -156,7 +156,7 @@ fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig
     registry.register_checked(Arc::new(mixer), Arc::new(move || can_mix));
     let can_see = vision.is_some();
     let reader = vision.map(|side| web::picture_reader(side, store, clock, from));
-    let browser = web::browser_access(&command_runtime.browsers, reader.clone(), clock, from);
+    let browser = web::browser_access(&command_runtime.browsers, reader.clone(), &files, clock, from);
     for tool in BrowserTool::all(&Arc::new(browser)) {
         let tool = Arc::new(tool);
         let checked = tool.clone();

@@ -4,8 +4,8 @@
 use std::sync::{Arc, OnceLock};
 
 use hermes_browser::{
-    BrowserOptions, BrowserPlace, BrowserPool, BrowserbaseOptions, CloudService, DialogPolicy,
-    HostNameResolution, LocalBrowserOptions, WindowMode,
+    BrowserOptions, BrowserPlace, BrowserPool, BrowserbaseOptions, CloudService, DialogPolicy, DialogRules,
+    HostNameResolution, LocalBrowserOptions, RecordingOptions, WindowMode,
 };
 use hermes_config::settings::{
     BrowserBackend, BrowserDialogs, BrowserSettings, ImageSettings, SandboxNetwork, SecuritySettings,
@@ -16,8 +16,8 @@ use hermes_exec::ProgramRunner;
 use hermes_net::{HttpClient, PrivateAddresses};
 use hermes_store::Store;
 use hermes_tools::{
-    BrowserAccess, HomeAssistantAccess, ImageMaker, LazyHttpClient, PictureReader, Speaker, Transcriber,
-    WebAccess, WebAddresses, WebsitePolicy,
+    BrowserAccess, FileTools, HomeAssistantAccess, ImageMaker, LazyHttpClient, PictureReader, Speaker,
+    Transcriber, WebAccess, WebAddresses, WebsitePolicy,
 };
 use hermes_types::{Clock, Secret, SideModel};
 
@@ -48,6 +48,7 @@ const BROWSER_USE_URL: &str = "https://api.browser-use.com/api/v2";
 pub(crate) fn browser_access(
     pool: &BrowserPool,
     reader: Option<PictureReader>,
+    files: &FileTools,
     clock: &Arc<dyn Clock>,
     from: ProgramConfig<'_>,
 ) -> BrowserAccess {
@@ -59,6 +60,8 @@ pub(crate) fn browser_access(
         clock: clock.clone(),
         cache: context.home.join("cache/web"),
         screenshots: context.home.screenshots_cache(),
+        uploads: context.home.join("cache/uploads"),
+        files: files.clone(),
         page_chars: WebSettings::resolve(config, &context.env).page_chars,
         found: OnceLock::new(),
     }
@@ -111,11 +114,19 @@ pub(crate) fn browser_options(clock: &Arc<dyn Clock>, from: ProgramConfig<'_>) -
         policy: WebsitePolicy::new(&security, context.home.clone(), clock.clone()).source(),
         network: None,
         resolution,
-        dialogs: match settings.dialogs {
-            BrowserDialogs::Model => DialogPolicy::AskModel,
-            BrowserDialogs::Accept => DialogPolicy::Accept,
-            BrowserDialogs::Dismiss => DialogPolicy::Dismiss,
+        dialogs: DialogRules {
+            policy: match settings.dialogs {
+                BrowserDialogs::Model => DialogPolicy::AskModel,
+                BrowserDialogs::Accept => DialogPolicy::Accept,
+                BrowserDialogs::Dismiss => DialogPolicy::Dismiss,
+            },
+            timeout: settings.dialog_timeout,
         },
+        recordings: settings.records_sessions.then(|| RecordingOptions {
+            folder: context.home.join("browser_recordings"),
+            programs: ProgramRunner::new(child_variables(&context.env, &[]), clock.clone()),
+            local_time,
+        }),
         downloads: context.home.documents_cache(),
         command_timeout: settings.command_timeout,
         idle_timeout: settings.inactivity_timeout,

@@ -169,6 +169,41 @@ fn peer_chromium_does_not_outlive_a_killed_program() {
 }
 
 #[test]
+fn peer_chromium_gets_only_files_that_the_conversation_may_read() {
+    let script = |site: &BrowserSite| {
+        let upload = |path: &str| json!({"ref": "@e1", "text": path});
+        json!([
+            {"when": {"tool_result": "call_4"}, "text": "Handed in."},
+            {"when": {"tool_result": "call_3"}, "tool": call("browser_type", "call_4", &upload("report.csv"))},
+            {"when": {"tool_result": "call_2"}, "tool": call("browser_type", "call_3", &upload("no-such-file"))},
+            {"when": {"tool_result": "call_1"}, "tool": call("browser_type", "call_2", &upload("~/.ssh/id_ed25519"))},
+            {"when": {"user_contains": "hand in"}, "tool": call("browser_navigate", "call_1", &json!({"url": site.url("/files")}))},
+        ])
+    };
+    let Some(fixture) = BrowserHome::new(script, &json!({"terminal": {}})) else { return };
+    let folder = fixture.home.join("user");
+    std::fs::create_dir_all(folder.join(".ssh")).unwrap();
+    std::fs::write(folder.join(".ssh/id_ed25519"), "the key").unwrap();
+    std::fs::create_dir_all(folder.join("work")).unwrap();
+    std::fs::write(folder.join("work/report.csv"), "noon,2\n").unwrap();
+    let output = fixture.ask("hand in").current_dir(folder.join("work")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("Handed in."), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    for (id, words) in [("call_2", ""), ("call_3", "cannot read no-such-file")] {
+        let refused = fixture.result(id);
+        assert_eq!(refused["success"], false, "{refused}");
+        assert!(refused["error"].as_str().is_some_and(|error| error.contains(words)), "{refused}");
+    }
+    let given = fixture.result("call_4");
+    assert_eq!((&given["success"], &given["uploaded"]), (&json!(true), &json!(1)), "{given}");
+    let copies = fixture.home.join("cache/uploads");
+    let copies: Vec<PathBuf> =
+        std::fs::read_dir(copies).unwrap().flatten().map(|entry| entry.path()).collect();
+    assert_eq!(copies.len(), 1, "what was refused was not copied");
+    assert_eq!(std::fs::read_to_string(copies[0].join("report.csv")).unwrap(), "noon,2\n");
+}
+
+#[test]
 fn tools_are_not_offered_without_a_browser() {
     let script = ModelScript::from_yaml("none", r#"{"default": "echo"}"#).unwrap();
     let server = ModelServer::start_blocking(script).unwrap();
