@@ -20,6 +20,7 @@ use serde_json::json;
 
 use super::life::{GatewayChild, PlatformDriver as _, TELEGRAM_TOKEN, start_gateway};
 use super::more_platforms::WhatsAppDriver;
+use super::thousand::memory;
 
 const LOOK: Duration = Duration::from_millis(10);
 /// The minimum and maximum number of polls between two faults.
@@ -602,6 +603,8 @@ struct Outcome {
     reported: usize,
     doubled: usize,
     blows: BTreeMap<&'static str, usize>,
+    /// The memory of the gateway in MB, whenever every user had written once more.
+    memory: Vec<f64>,
 }
 
 /// Runs the given number of users, messages of each, and faults.
@@ -614,6 +617,7 @@ fn run(seed: u64, people: usize, messages: usize, blows: usize) -> Outcome {
     });
     let mut talks: Vec<UserSession> = (0..people).map(|number| world.talk(number)).collect();
     let (mut now, mut next_blow) = (0, u64::MAX);
+    let mut resident = Vec::new();
     loop {
         now += 1;
         world.mend(now);
@@ -641,6 +645,11 @@ fn run(seed: u64, people: usize, messages: usize, blows: usize) -> Outcome {
                 }
             }
         }
+        if let Some(gateway) = &world.gateway
+            && talks.iter().map(|talk| talk.said).sum::<usize>() >= people * resident.len()
+        {
+            resident.push(memory(gateway));
+        }
         if open == 0 {
             break;
         }
@@ -656,7 +665,7 @@ fn run(seed: u64, people: usize, messages: usize, blows: usize) -> Outcome {
         std::thread::sleep(LOOK);
     }
     world.mend(u64::MAX);
-    check(seed, &world, &talks)
+    Outcome { memory: resident, ..check(seed, &world, &talks) }
 }
 
 /// Tells whether the newest message was answered or reported.
@@ -715,11 +724,11 @@ fn check(seed: u64, world: &ChaosRun, talks: &[UserSession]) -> Outcome {
     }
     let messages = talks.iter().map(|talk| talk.said).sum();
     let reported = talks.iter().map(|talk| talk.reports).sum();
-    Outcome { messages, reported, doubled, blows: world.blows.clone() }
+    Outcome { messages, reported, doubled, blows: world.blows.clone(), memory: Vec::new() }
 }
 
 fn tell(seed: u64, outcome: &Outcome) {
-    let Outcome { messages, reported, doubled, blows } = outcome;
+    let Outcome { messages, reported, doubled, blows, .. } = outcome;
     println!(
         "seed {seed}: {messages} messages, {reported} reported, {doubled} doubled and marked; {blows:?}"
     );
@@ -741,4 +750,15 @@ fn two_hundred_conversations() {
     for seed in first.parse().unwrap()..last.parse().unwrap() {
         tell(seed, &run(seed, 200, 30, 150));
     }
+}
+
+/// Runs by hand, with a release build:
+/// `HERMES_PROGRAM=… cargo nextest run -p hermes thousand_conversations_over --run-ignored all --no-capture`.
+#[test]
+#[ignore = "minutes; by hand"]
+fn a_thousand_conversations_over_all_platforms() {
+    let outcome = run(1, 1000, 8, 0);
+    tell(1, &outcome);
+    let all: Vec<String> = outcome.memory.iter().map(|megabytes| format!("{megabytes:.1}")).collect();
+    println!("MB after each 1,000 messages: {}", all.join(", "));
 }

@@ -12,7 +12,7 @@ use super::support::until;
 const PEOPLE: usize = 1000;
 
 /// Returns the memory of a process in MB.
-fn memory(gateway: &GatewayChild) -> f64 {
+pub(super) fn memory(gateway: &GatewayChild) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{}/status", gateway.pid())).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1024.0
