@@ -1,11 +1,12 @@
-//! Training data: runs of the agent over a dataset, trajectories, and their compression.
+//! Training data: runs of the agent over a dataset, trajectories and their compression, environments for reinforcement learning.
 //!
-//! Holds no provider, no tool and no terminal: agents come through the port [`RolloutAgents`], what is shown through
-//! [`BatchObserver`]. Invariants: nothing of a run reaches the user's database; a record is written with one write, and only after
+//! Holds no provider, no tool and no terminal: agents and tools come through the port [`RolloutAgents`], what is shown through
+//! [`BatchObserver`] and [`EnvironmentObserver`]. Invariants: nothing of a run reaches the user's database; a record is written with one write, and only after
 //! its conversation ended; a prompt has at most one record, however often the process was killed.
 
 mod batch;
 mod compress;
+mod environment;
 mod error;
 mod file;
 mod queue;
@@ -22,6 +23,15 @@ pub use compress::{
     CompressionJob, CompressionMetrics, CompressionTarget, CompressionTotals, NoticeSettings, ProtectedTurns,
     RegionChoice, ReplacedTurns, SampleGenerator, SampleShare, SummaryModel, SummarySettings,
     TrajectoryCompression, TrajectoryLimits, choose_region, dry_run, summary_input,
+};
+#[cfg(feature = "tokenizers")]
+pub use environment::TokenizerFile;
+pub use environment::{
+    AgentLoopResult, ChatTokenizer, CommandResult, DataEnvironment, EnvironmentFlags, EnvironmentMeans,
+    EnvironmentMode, EnvironmentObserver, EnvironmentReport, EnvironmentRun, EnvironmentSettings,
+    EvaluatedItem, EvaluationPriority, FlagValue, ItemPlace, JudgedRollout, ModelJudge, ModelServers,
+    ProgramEnvironment, RolloutToolError, RolloutTools, SHIPPED_ENVIRONMENTS, ServerSettings, ServerType,
+    SettingLayers, ShippedEnvironment, SpecialTokens, TrainingEnvironment,
 };
 pub use error::Error;
 pub use queue::{

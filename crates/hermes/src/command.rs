@@ -18,6 +18,7 @@ pub(crate) mod database;
 pub(crate) mod debug;
 pub(crate) mod doctor;
 pub(crate) mod dump;
+pub(crate) mod env;
 pub(crate) mod fallback;
 pub(crate) mod gateway;
 pub(crate) mod hooks;

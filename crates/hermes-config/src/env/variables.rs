@@ -376,6 +376,7 @@ static VARIABLES: &[EnvVariable] = &[
     plain("HERMES_HUMAN_DELAY_MIN_MS", "800", "Shortest typing delay"),
     plain("HERMES_HUMAN_DELAY_MAX_MS", "2500", "Longest typing delay"),
     plain("HERMES_QUIET", "false", "Less output").kept(),
+    plain("ATROPOS_PROXY_URL", "", "Address of a proxy that keeps the tokens of conversations, for `hermes env`"),
     secret("HERMES_BATCH_QUEUE", "Address of the PostgreSQL database that batch runs share, with its password"),
     plain("HERMES_YOLO_MODE", "false", "Run every command without asking"),
     plain("HERMES_EXEC_ASK", "false", "Ask before dangerous commands outside the terminal program").kept(),

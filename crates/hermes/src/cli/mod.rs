@@ -21,7 +21,7 @@ pub(crate) use care::{
 pub(crate) use curator::{BundlesCommand, CuratorCommand};
 pub(crate) use extensions::{HooksCommand, PluginsCommand};
 pub(crate) use mcp::{McpAddArguments, McpCommand, McpInstallArguments};
-pub(crate) use research::{BatchAction, BatchArguments, CompressArguments};
+pub(crate) use research::{BatchAction, BatchArguments, CompressArguments, EnvArguments};
 pub(crate) use secrets::{BitwardenCommand, OnePasswordCommand, SecretsCommand};
 pub(crate) use service::{
     CronCommand, GatewayCommand, GatewayInstallArguments, GatewayRunArguments, GatewayServiceArguments,
@@ -217,6 +217,8 @@ pub(crate) enum CliCommand {
     Batch(Box<BatchArguments>),
     /// Shorten trajectories: turns in the middle are replaced by a summary
     Compress(CompressArguments),
+    /// Run an environment for reinforcement learning: for a trainer, for files, or as an evaluation
+    Env(EnvArguments),
     /// Manage scheduled jobs
     Cron {
         #[command(subcommand)]
@@ -450,6 +452,7 @@ impl CliCommand {
                 | Self::Acp
                 | Self::Batch(_)
                 | Self::Compress(_)
+                | Self::Env(_)
                 | Self::Mcp { .. }
                 | Self::Gateway { command: None | Some(GatewayCommand::Run(_) | GatewayCommand::Restart(_)) }
                 | Self::Cron { command: Some(CronCommand::Tick) }

@@ -163,3 +163,21 @@ pub(crate) struct CompressArguments {
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
+
+const ENV_HELP: &str = "Examples:\n  hermes env list\n  hermes env terminal-test process --openai.base_url=http://localhost:9004/v1 --openai.model_name=my-model\n  \
+                        hermes env ./tasks.yaml evaluate --env.data_dir_to_save_evals=evals\n  \
+                        hermes env ./my_environment.py serve --config serve.yaml --env.group_size 8\n\n\
+                        ENVIRONMENT is a name of `hermes env list`, a YAML file, or a program. MODE is serve, process or evaluate. Flags are\n\
+                        --env.KEY, --openai.KEY and --config FILE; a value follows after `=` or a space, a flag without one means true, and\n\
+                        a value that begins with `-` needs `=`.";
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = ENV_HELP, disable_help_flag = false)]
+pub(crate) struct EnvArguments {
+    /// Name, YAML file or program of an environment; or `list`
+    #[arg(value_name = "ENVIRONMENT")]
+    pub(crate) environment: String,
+    /// Mode and flags
+    #[arg(value_name = "MODE", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) words: Vec<String>,
+}

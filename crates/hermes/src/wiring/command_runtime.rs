@@ -128,6 +128,11 @@ impl CommandRuntime {
         Ok((Self { processes, shells, folders, approvals, browsers, location: place }, notices))
     }
 
+    /// Tells whether commands run on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.location, CommandLocation::Local(_))
+    }
+
     /// Describes the sandbox or the backend in a sentence for the user.
     pub(crate) fn sandbox_notice(&self) -> Option<String> {
         match &self.location {

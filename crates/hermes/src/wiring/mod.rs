@@ -10,6 +10,7 @@ pub(crate) mod channels;
 mod code;
 mod command_runtime;
 mod delegation;
+pub(crate) mod environment;
 pub(crate) mod extensions;
 pub(crate) mod hooks;
 pub(crate) mod live_agents;
