@@ -10,6 +10,7 @@ mod environment;
 mod error;
 mod file;
 mod queue;
+mod software_task;
 mod trajectory;
 
 pub use batch::{
@@ -21,8 +22,9 @@ pub use batch::{
 };
 pub use compress::{
     CompressionJob, CompressionMetrics, CompressionTarget, CompressionTotals, NoticeSettings, ProtectedTurns,
-    RegionChoice, ReplacedTurns, SampleGenerator, SampleShare, SummaryModel, SummarySettings,
-    TrajectoryCompression, TrajectoryLimits, choose_region, dry_run, summary_input,
+    RegionChoice, ReplacedTurns, SampleGenerator, SampleShare, SelectionReport, SummaryModel,
+    SummarySettings, TokenCounter, TrajectoryCompression, TrajectoryLimits, TrajectorySelection, choose_region,
+    dry_run, merge_folder, summary_input,
 };
 #[cfg(feature = "tokenizers")]
 pub use environment::TokenizerFile;
@@ -38,6 +40,7 @@ pub use queue::{
     GiveBack, ImportReport, ItemClose, LeasedItem, QueueItem, QueueOptions, QueueStatus, QueueWorker,
     RunQueue, WorkerSummary, export_run, import_run, queue_items,
 };
+pub use software_task::{SoftwareTaskResult, SoftwareTaskRunner, software_tasks};
 pub use trajectory::{
     SessionTrajectory, TrajectoryTurn, count_reasoning, count_tools, has_reasoning, iso_time, trajectory_of,
 };

@@ -6,6 +6,7 @@ mod all {
 
     mod compress;
     mod distribution;
+    mod environment;
     mod queue;
     mod run;
     mod trajectory;

@@ -20,6 +20,7 @@ mod all {
     mod database;
     mod disk;
     mod embedding;
+    mod environments;
     mod existing_home;
     mod exit_codes;
     mod extensions;

@@ -108,10 +108,12 @@ pub trait TrainingEnvironment: Send + Sync {
 /// Returns the figures that every evaluation has.
 pub(crate) fn usual_figures(items: &[EvaluatedItem]) -> Map<String, Value> {
     let passed = items.iter().filter(|item| item.score >= 1.0).count();
-    let share = items.iter().filter(|item| item.score >= 1.0).map(|_| 1.0).sum();
+    // The sum of no floats is a negative zero.
+    let sum = |numbers: &mut dyn Iterator<Item = f64>| numbers.fold(0.0, |sum, number| sum + number);
+    let share = sum(&mut items.iter().filter(|item| item.score >= 1.0).map(|_| 1.0));
     Map::from_iter([
         ("eval/pass_rate".to_owned(), json!(ratio(share, items.len()))),
-        ("eval/mean_score".to_owned(), json!(ratio(items.iter().map(|item| item.score).sum(), items.len()))),
+        ("eval/mean_score".to_owned(), json!(ratio(sum(&mut items.iter().map(|item| item.score)), items.len()))),
         ("eval/passed".to_owned(), json!(passed)),
         ("eval/total".to_owned(), json!(items.len())),
     ])

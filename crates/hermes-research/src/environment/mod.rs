@@ -36,6 +36,7 @@ pub use flags::EnvironmentFlags;
 pub use judge::ModelJudge;
 pub use program_environment::ProgramEnvironment;
 pub use rollout::EnvironmentMeans;
+pub(crate) use rollout_tools::quote;
 pub use rollout_tools::{CommandResult, RolloutTools};
 pub use run::{EnvironmentMode, EnvironmentObserver, EnvironmentReport, EnvironmentRun};
 pub use servers::ModelServers;

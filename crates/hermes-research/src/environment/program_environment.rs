@@ -4,6 +4,7 @@
 //! time. Invariant: the program ends with Hermes; a program that ended or wrote nonsense fails what waits for it, with the reason.
 
 use std::collections::HashMap;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -78,6 +79,10 @@ impl ProgramEnvironment {
         let unusable = |why: &str| Error::Unusable(format!("{shown}: {why}"));
         // A bare name would be looked for on the path.
         let whole = std::fs::canonicalize(path).map_err(Error::file(path))?;
+        let mode = std::fs::metadata(&whole).map_err(Error::file(path))?.permissions().mode();
+        if mode & 0o111 == 0 {
+            return Err(unusable("it is neither a YAML file (.yaml) nor executable"));
+        }
         let folder = std::env::current_dir().map_err(Error::file(Path::new(".")))?;
         let program = Program {
             name: whole.to_str().ok_or_else(|| unusable("its name is not UTF-8"))?,

@@ -30,6 +30,8 @@ pub(crate) mod secret_managers;
 mod settings;
 pub(crate) mod skills;
 pub(crate) mod temporary_delivery;
+#[cfg(feature = "tokenizers")]
+pub(crate) mod tokenizer;
 mod tools;
 pub(crate) mod web;
 pub(crate) mod whatsapp_bridge;

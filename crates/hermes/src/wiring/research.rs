@@ -244,9 +244,7 @@ impl RolloutAgents for ResearchAgents {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         made.map_err(|error| format!("{}: {error}", folder.display()))?;
         let shown = folder.display().to_string();
-        for name in ["HOME", "HERMES_ROLLOUT_FOLDER"] {
-            commands.shells.variables().pass(task, name, Secret::new(&shown));
-        }
+        commands.shells.variables().pass(task, "HERMES_ROLLOUT_FOLDER", Secret::new(&shown));
         commands.folders.set_start(task, folder);
         Ok(())
     }

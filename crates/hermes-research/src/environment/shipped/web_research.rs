@@ -177,7 +177,9 @@ mod tests {
     #[test]
     fn few_turns_are_worth_more() {
         let near = |turns: usize, expected: f64| assert!((efficiency(turns) - expected).abs() < 1e-9, "{turns}");
-        [(1, 1.0), (5, 1.0), (6, 0.92), (10, 0.6), (11, 0.28), (13, 0.04), (14, 0.0)].map(|(turns, value)| near(turns, value));
+        for (turns, value) in [(1, 1.0), (5, 1.0), (6, 0.92), (10, 0.6), (11, 0.28), (13, 0.04), (14, 0.0)] {
+            near(turns, value);
+        }
     }
 
     #[test]
