@@ -245,6 +245,13 @@ impl RunQueue {
         Ok(())
     }
 
+    /// Tells whether somebody has to work on an item, or works on one.
+    pub async fn has_open(&self) -> Result<bool, Error> {
+        let select = "SELECT EXISTS (SELECT 1 FROM hermes_batch.items WHERE run = $1 AND state IN ('ready', 'leased'))";
+        let row = self.client().await?.query_one(select, &[&self.run]).await.map_err(failed)?;
+        row.try_get(0).map_err(failed)
+    }
+
     pub async fn status(&self) -> Result<QueueStatus, Error> {
         let select = "SELECT state, count(*) FROM hermes_batch.items WHERE run = $1 GROUP BY state";
         let rows = self.client().await?.query(select, &[&self.run]).await.map_err(failed)?;
