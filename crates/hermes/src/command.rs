@@ -34,6 +34,7 @@ pub(crate) mod pairing;
 pub(crate) mod plugins;
 pub(crate) mod profile;
 pub(crate) mod prompt_size;
+pub(crate) mod rl;
 pub(crate) mod sample_compress;
 pub(crate) mod secrets;
 pub(crate) mod security;

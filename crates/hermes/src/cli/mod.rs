@@ -23,7 +23,7 @@ pub(crate) use extensions::{HooksCommand, PluginsCommand};
 pub(crate) use mcp::{McpAddArguments, McpCommand, McpInstallArguments};
 pub(crate) use research::{
     BatchAction, BatchArguments, CompressArguments, EnvArguments, JobLaunchArguments,
-    SampleCompressArguments, SweRunArguments,
+    RlArguments, SampleCompressArguments, SweRunArguments,
 };
 pub(crate) use secrets::{BitwardenCommand, OnePasswordCommand, SecretsCommand};
 pub(crate) use service::{
@@ -220,6 +220,8 @@ pub(crate) enum CliCommand {
     Batch(Box<BatchArguments>),
     /// Shorten trajectories: turns in the middle are replaced by a summary
     Compress(CompressArguments),
+    /// Train models with an agent that has the tools for it
+    Rl(RlArguments),
     /// Draw long trajectories from several datasets and shorten them
     SampleCompress(SampleCompressArguments),
     /// Let a model solve software tasks with a terminal, and write training data
@@ -460,6 +462,7 @@ impl CliCommand {
                 | Self::Batch(_)
                 | Self::Compress(_)
                 | Self::Env(_)
+                | Self::Rl(_)
                 | Self::SampleCompress(_)
                 | Self::SweRun(_)
                 | Self::Mcp { .. }

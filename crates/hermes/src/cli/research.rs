@@ -326,3 +326,35 @@ pub(crate) struct SampleCompressArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) tokenizer: Option<String>,
 }
+
+#[derive(Debug, Clone, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "one field per flag")]
+#[command(
+    after_help = "Examples:\n  hermes rl --list-environments\n  hermes rl 'Train a model to solve sums'\n  hermes rl --interactive\n\n\
+                  Flags may be written with `_` for `-`, and switches as --flag=true, --flag=false or --noflag."
+)]
+pub(crate) struct RlArguments {
+    /// What to train
+    pub(crate) task: Option<String>,
+    /// Model of the agent [default: the configured one, else anthropic/claude-opus-4.5]
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// Provider, or the name of a custom endpoint
+    #[arg(long)]
+    pub(crate) provider: Option<String>,
+    /// Most model calls of a turn
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub(crate) max_iterations: usize,
+    /// Chat instead of doing one task
+    #[arg(long)]
+    pub(crate) interactive: bool,
+    /// List the environments of the checkout
+    #[arg(long)]
+    pub(crate) list_environments: bool,
+    /// Check whether everything is there that training needs
+    #[arg(long)]
+    pub(crate) check_server: bool,
+    /// Show the arguments and results of tools
+    #[arg(long)]
+    pub(crate) verbose: bool,
+}

@@ -33,6 +33,7 @@ pub(crate) mod temporary_delivery;
 #[cfg(feature = "tokenizers")]
 pub(crate) mod tokenizer;
 mod tools;
+pub(crate) mod training;
 pub(crate) mod web;
 pub(crate) mod whatsapp_bridge;
 
