@@ -9,5 +9,7 @@ mod all {
     mod environment;
     mod queue;
     mod run;
+    #[cfg(feature = "tokenizers")]
+    mod tokenizer;
     mod trajectory;
 }

@@ -37,6 +37,7 @@ mod all {
     mod more_platforms;
     mod pictures;
     mod research;
+    mod research_jobs;
     mod scenario;
     mod screen;
     mod screen_session;

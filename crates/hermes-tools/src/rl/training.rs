@@ -15,13 +15,13 @@ use hermes_exec::{PipedLine, PipedProcess, Program, ProgramRunner, StderrMode};
 use hermes_task::{Task, spawn_cooperative};
 use hermes_types::{Cancel, Clock};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
-/// The pauses after each start, and how often a running run is looked at.
+/// The pauses after each start.
 const API_WAIT: Duration = Duration::from_secs(5);
 const TRAINER_WAIT: Duration = Duration::from_secs(30);
 const INFERENCE_WAIT: Duration = Duration::from_secs(90);
 const ENVIRONMENT_WAIT: Duration = Duration::from_secs(10);
-const WATCH: Duration = Duration::from_secs(30);
 const LONGEST_LINE: usize = 1024 * 1024;
 const LONGEST_RUN: Duration = Duration::from_hours(24 * 365);
 
@@ -143,6 +143,8 @@ pub(super) struct TrainingRun {
     pub(super) plan: TrainingPlan,
     progress: Mutex<Progress>,
     exits: ExitCodes,
+    /// Told when a program has ended.
+    changed: Arc<Notify>,
     stop: Cancel,
     task: Mutex<Option<Task<()>>>,
     clock: Arc<dyn Clock>,
@@ -161,6 +163,7 @@ impl TrainingRun {
             plan,
             progress: Mutex::new(Progress { state: TrainingState::Starting, error: None, started: None }),
             exits: ExitCodes::default(),
+            changed: Arc::default(),
             stop: owner.child_token(),
             task: Mutex::default(),
             clock,
@@ -273,8 +276,9 @@ impl TrainingRun {
             if let Some(code) = self.exit_of(TrainingPart::Api) {
                 return Err(format!("the API server ended with code {code}"));
             }
-            if self.pause(WATCH).await {
-                return Ok(());
+            tokio::select! {
+                () = self.changed.notified() => {}
+                () = self.stop.cancelled() => return Ok(()),
             }
         }
     }
@@ -314,13 +318,15 @@ impl TrainingRun {
         };
         let process = programs.piped(program, LONGEST_LINE).await;
         let process = process.map_err(|error| format!("{} was not started: {error}", part.name()))?;
-        let (stop, clock, exits) = (Cancel::new(), self.clock.clone(), self.exits.clone());
+        let (stop, clock) = (Cancel::new(), self.clock.clone());
+        let (exits, changed) = (self.exits.clone(), self.changed.clone());
         let own = stop.clone();
         let ended = spawn_cooperative(format!("{} of a training run", part.name()), &Cancel::new(), |_| async move {
             let code = follow(process, &mut log, &own, &*clock).await;
             if let Some(slot) = lock(&exits).get_mut(part as usize) {
                 *slot = Some(code);
             }
+            changed.notify_one();
         });
         Ok(RunningPart { ended, stop })
     }
