@@ -135,6 +135,11 @@ impl PipedProcess {
         String::from_utf8_lossy(&self.stderr.take_all()).into_owned()
     }
 
+    /// Waits until the program has exited and returns its exit code. Its input should be closed before, and its output read.
+    pub async fn wait(&mut self) -> io::Result<i32> {
+        self.running.wait().await
+    }
+
     /// Ends the program and everything it started: closes its input, waits for `grace`, then asks it to terminate,
     /// then kills it.
     pub async fn stop(mut self, grace: Duration, clock: &dyn Clock) {

@@ -19,6 +19,7 @@ mod response;
 mod retry_after;
 mod socket;
 mod tls;
+mod tls_handshake;
 
 pub use bytes::Bytes;
 pub use hermes_guard::{PrivateAddresses, UrlPolicy};
@@ -36,3 +37,4 @@ pub use resolve::{HostResolver, SystemResolver};
 pub use response::HttpResponse;
 pub use retry_after::{parse_date, retry_after};
 pub use socket::{SocketFrame, SocketLimits, WebSocket};
+pub use tls_handshake::{TlsHandshake, TlsStream};

@@ -1,14 +1,16 @@
-//! Training data: runs of the agent over a dataset, trajectories, and their compression.
+//! Training data: runs of the agent over a dataset, trajectories and their compression, environments for reinforcement learning.
 //!
-//! Holds no provider, no tool and no terminal: agents come through the port [`RolloutAgents`], what is shown through
-//! [`BatchObserver`]. Invariants: nothing of a run reaches the user's database; a record is written with one write, and only after
+//! Holds no provider, no tool and no terminal: agents and tools come through the port [`RolloutAgents`], what is shown through
+//! [`BatchObserver`] and [`EnvironmentObserver`]. Invariants: nothing of a run reaches the user's database; a record is written with one write, and only after
 //! its conversation ended; a prompt has at most one record, however often the process was killed.
 
 mod batch;
 mod compress;
+mod environment;
 mod error;
 mod file;
 mod queue;
+mod software_task;
 mod trajectory;
 
 pub use batch::{
@@ -20,14 +22,25 @@ pub use batch::{
 };
 pub use compress::{
     CompressionJob, CompressionMetrics, CompressionTarget, CompressionTotals, NoticeSettings, ProtectedTurns,
-    RegionChoice, ReplacedTurns, SampleGenerator, SampleShare, SummaryModel, SummarySettings,
-    TrajectoryCompression, TrajectoryLimits, choose_region, dry_run, summary_input,
+    RegionChoice, ReplacedTurns, SampleGenerator, SampleShare, SelectionReport, SummaryModel,
+    SummarySettings, TokenCounter, TrajectoryCompression, TrajectoryLimits, TrajectorySelection, choose_region,
+    dry_run, merge_folder, summary_input,
+};
+#[cfg(feature = "tokenizers")]
+pub use environment::TokenizerFile;
+pub use environment::{
+    AgentLoopResult, ChatTokenizer, CommandResult, DataEnvironment, EnvironmentFlags, EnvironmentMeans,
+    EnvironmentMode, EnvironmentObserver, EnvironmentReport, EnvironmentRun, EnvironmentSettings,
+    EvaluatedItem, EvaluationPriority, FlagValue, ItemPlace, JudgedRollout, ModelJudge, ModelServers,
+    ProgramEnvironment, RolloutToolError, RolloutTools, SHIPPED_ENVIRONMENTS, ServerSettings, ServerType,
+    SettingLayers, ShippedEnvironment, SpecialTokens, TrainingEnvironment,
 };
 pub use error::Error;
 pub use queue::{
     GiveBack, ImportReport, ItemClose, LeasedItem, QueueItem, QueueOptions, QueueStatus, QueueWorker,
     RunQueue, WorkerSummary, export_run, import_run, queue_items,
 };
+pub use software_task::{SoftwareTaskResult, SoftwareTaskRunner, software_tasks};
 pub use trajectory::{
     SessionTrajectory, TrajectoryTurn, count_reasoning, count_tools, has_reasoning, iso_time, trajectory_of,
 };

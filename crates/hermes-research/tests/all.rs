@@ -6,7 +6,10 @@ mod all {
 
     mod compress;
     mod distribution;
+    mod environment;
     mod queue;
     mod run;
+    #[cfg(feature = "tokenizers")]
+    mod tokenizer;
     mod trajectory;
 }

@@ -26,6 +26,7 @@ mod process;
 mod read_file;
 mod reference;
 mod registry;
+mod rl;
 mod search_files;
 mod send_message;
 mod session_search;
@@ -71,6 +72,7 @@ pub use registry::{
     Availability, AvailabilityCheck, InPresets, PlatformToolsets, SelectedTools, TOOLSETS, ToolListing,
     ToolRegistry, ToolSelection, Toolset, ToolsetListing, ToolsetSwitch, coerce, is_of_server,
 };
+pub use rl::{MetricsService, RlSession, RlTool, TrainerAccess, describe_trainer_environments};
 pub use search_files::SearchFilesTool;
 pub use send_message::SendMessageTool;
 pub use session_search::{LocalTime, SessionSearchTool};

@@ -19,6 +19,7 @@ mod all {
     mod read_file;
     mod reference;
     mod registry;
+    mod rl;
     mod remote_tools;
     mod sandbox;
     mod sandboxed_files;

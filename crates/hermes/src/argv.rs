@@ -94,7 +94,7 @@ pub(crate) fn join_session_names(
 }
 
 /// The commands whose flags other programs' scripts write in other forms.
-const RESEARCH: [&str; 2] = ["batch", "compress"];
+const RESEARCH: [&str; 5] = ["batch", "compress", "rl", "sample-compress", "swe-run"];
 
 /// Writes the flags of a research command as it declares them: `_` in a name becomes `-`, `--flag=True` becomes `--flag`, and
 /// `--flag=False` and `--noflag` are left out. `None` for another command.

@@ -174,6 +174,10 @@ fn run(cli: Cli, context: &ProgramContext, output: &Console) -> anyhow::Result<E
         }
         CliCommand::Acp => command::acp::run(context, output),
         CliCommand::Compress(arguments) => command::compress::run(&arguments, context, output),
+        CliCommand::Rl(arguments) => command::rl::run(&arguments, context, output),
+        CliCommand::SampleCompress(arguments) => command::sample_compress::run(&arguments, context, output),
+        CliCommand::SweRun(arguments) => command::swe_run::run(&arguments, context, output),
+        CliCommand::Env(arguments) => command::env::run(&arguments, context, output),
         CliCommand::Batch(arguments) => command::batch::run(&arguments, context, output),
         CliCommand::Mcp { command } => command::mcp::run(command, context, output),
         CliCommand::Cron { command } => command::cron::run(command, context, output),

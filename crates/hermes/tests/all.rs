@@ -20,6 +20,7 @@ mod all {
     mod database;
     mod disk;
     mod embedding;
+    mod environments;
     mod existing_home;
     mod exit_codes;
     mod extensions;
@@ -36,6 +37,7 @@ mod all {
     mod more_platforms;
     mod pictures;
     mod research;
+    mod research_jobs;
     mod scenario;
     mod screen;
     mod screen_pictures;

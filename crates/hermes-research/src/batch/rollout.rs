@@ -35,6 +35,12 @@ pub trait RolloutAgents: Send + Sync {
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<(), String>>;
 
+    /// Lets a task begin in a new, empty folder of its own, where commands run on this machine.
+    fn begin_in_own_folder(&self, task: &TaskId) -> Result<(), String> {
+        let _ = task;
+        Ok(())
+    }
+
     /// Forgets what was prepared for a task.
     fn release(&self, task: &TaskId);
 }

@@ -56,6 +56,8 @@ pub struct TrajectoryLimits {
     pub metrics: bool,
     pub metrics_per_trajectory: bool,
     pub metrics_file: String,
+    /// The tokenizer by which tokens are counted; without one they are estimated.
+    pub tokenizer: Option<String>,
 }
 
 impl Default for TrajectoryLimits {
@@ -82,6 +84,7 @@ impl Default for TrajectoryLimits {
             metrics: true,
             metrics_per_trajectory: true,
             metrics_file: "compression_metrics.json".to_owned(),
+            tokenizer: None,
         }
     }
 }
@@ -135,6 +138,7 @@ impl TrajectoryLimits {
             metrics: read.flag("metrics.enabled")?.unwrap_or(true),
             metrics_per_trajectory: read.flag("metrics.per_trajectory")?.unwrap_or(true),
             metrics_file: read.text("metrics.output_file")?.unwrap_or(usual.metrics_file),
+            tokenizer: read.text("tokenizer.name")?.filter(|name| !name.is_empty()),
         })
     }
 }

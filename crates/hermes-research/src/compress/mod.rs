@@ -8,11 +8,13 @@ mod metrics;
 mod region;
 mod run;
 mod sample;
+mod selection;
 mod summary;
 
 pub use config::{NoticeSettings, ProtectedTurns, SummarySettings, TrajectoryLimits};
 pub use metrics::{CompressionMetrics, CompressionTotals, ReplacedTurns};
 pub use region::{RegionChoice, choose_region};
-pub use run::{CompressionJob, CompressionTarget, TrajectoryCompression, dry_run};
+pub use run::{CompressionJob, TokenCounter, CompressionTarget, TrajectoryCompression, dry_run};
+pub use selection::{SelectionReport, TrajectorySelection, merge_folder};
 pub use sample::{SampleGenerator, SampleShare};
 pub use summary::{SummaryModel, summary_input};

@@ -89,13 +89,16 @@ impl CompressionTarget {
     }
 }
 
+/// Counts the tokens of a text.
+pub type TokenCounter = Arc<dyn Fn(&str) -> u64 + Send + Sync>;
+
 /// A compression that can begin.
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct CompressionJob {
     pub settings: Arc<TrajectoryLimits>,
     pub model: SummaryModel,
     /// Counts the tokens of a text.
-    pub count_tokens: fn(&str) -> u64,
+    pub count_tokens: TokenCounter,
     pub share: Option<SampleShare>,
     pub seed: u32,
     pub calendar: Calendar,
@@ -281,7 +284,7 @@ impl CompressionJob {
         let entry = Entry {
             settings: self.settings.clone(),
             model: self.model.clone(),
-            count_tokens: self.count_tokens,
+            count_tokens: self.count_tokens.clone(),
             limit: self.settings.trajectory_timeout,
         };
         let copy = line.clone();
@@ -302,7 +305,7 @@ impl CompressionJob {
 struct Entry {
     settings: Arc<TrajectoryLimits>,
     model: SummaryModel,
-    count_tokens: fn(&str) -> u64,
+    count_tokens: TokenCounter,
     limit: Duration,
 }
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use hermes_net::HttpClient;
 use hermes_task::spawn_named;
 use hermes_types::Cancel;
 use tokio::sync::Mutex;
-use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Row};
 
+use super::encryption::{QueueAddress, QueueTls};
 use super::item::{LeasedItem, QueueItem};
 use crate::error::Error;
 
@@ -83,6 +84,7 @@ impl QueueStatus {
 #[expect(missing_debug_implementations, reason = "it holds a connection")]
 pub struct RunQueue {
     config: Config,
+    tls: Option<QueueTls>,
     pub(super) run: String,
     pub(super) options: QueueOptions,
     client: Mutex<Option<std::sync::Arc<Client>>>,
@@ -91,34 +93,33 @@ pub struct RunQueue {
 
 impl RunQueue {
     /// Connects to the database of a run, and creates its tables if they are missing.
-    pub async fn connect(address: &str, run: &str, options: QueueOptions) -> Result<Self, Error> {
-        // What an address contains beside its faults may be a password.
-        let mut config: Config = address.parse().map_err(|_| {
-            Error::Unusable("--queue is not an address such as postgresql://user@host/database".to_owned())
-        })?;
-        let is_near = config.get_hosts().iter().all(|host| match host {
-            Host::Unix(_) => true,
-            Host::Tcp(name) => matches!(name.as_str(), "localhost" | "127.0.0.1" | "::1"),
-        });
-        match config.get_ssl_mode() {
-            SslMode::Disable => {}
-            SslMode::Prefer if is_near => {}
-            _ => {
-                return Err(Error::Unusable(
-                    "the connection to the queue is not encrypted; use a tunnel to a local port, or, in a network that \
-                     you trust, add sslmode=disable to the address"
-                        .to_owned(),
-                ));
-            }
-        }
+    pub async fn connect(
+        address: &str,
+        run: &str,
+        options: QueueOptions,
+        net: &HttpClient,
+    ) -> Result<Self, Error> {
+        let QueueAddress { mut config, tls } = QueueAddress::parse(address, net)?;
         config.connect_timeout(CONNECT_LIMIT).application_name("hermes");
         let queue =
-            Self { config, run: run.to_owned(), options, client: Mutex::new(None), cancel: Cancel::new() };
+            Self { config, tls, run: run.to_owned(), options, client: Mutex::new(None), cancel: Cancel::new() };
         let client = queue.client().await?;
         // Two that create the schema at the same time would be in each other's way.
         let create = format!("BEGIN; SELECT pg_advisory_xact_lock(7240617); {SCHEMA} COMMIT;");
         client.batch_execute(&create).await.map_err(failed)?;
         Ok(queue)
+    }
+
+    /// Drives a connection until it ends.
+    fn keep(
+        &self,
+        connection: impl Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static,
+    ) {
+        drop(spawn_named("queue connection", &self.cancel, async move {
+            if let Err(error) = connection.await {
+                tracing::warn!(%error, "the connection to the queue ended");
+            }
+        }));
     }
 
     /// Returns the connection, a new one if the last is closed.
@@ -127,12 +128,18 @@ impl RunQueue {
         if let Some(client) = slot.as_ref().filter(|client| !client.is_closed()) {
             return Ok(client.clone());
         }
-        let (client, connection) = self.config.connect(NoTls).await.map_err(failed)?;
-        spawn_named("queue connection", &self.cancel, async move {
-            if let Err(error) = connection.await {
-                tracing::warn!(%error, "the connection to the queue ended");
+        let client = match &self.tls {
+            Some(tls) => {
+                let (client, connection) = self.config.connect(tls.clone()).await.map_err(failed)?;
+                self.keep(connection);
+                client
             }
-        });
+            None => {
+                let (client, connection) = self.config.connect(NoTls).await.map_err(failed)?;
+                self.keep(connection);
+                client
+            }
+        };
         let client = std::sync::Arc::new(client);
         *slot = Some(client.clone());
         Ok(client)
@@ -236,6 +243,13 @@ impl RunQueue {
             [&self.run, &item.key, &item.fence, &self.options.max_attempts, &forgiven];
         self.client().await?.execute(update, &values).await.map_err(failed)?;
         Ok(())
+    }
+
+    /// Tells whether somebody has to work on an item, or works on one.
+    pub async fn has_open(&self) -> Result<bool, Error> {
+        let select = "SELECT EXISTS (SELECT 1 FROM hermes_batch.items WHERE run = $1 AND state IN ('ready', 'leased'))";
+        let row = self.client().await?.query_one(select, &[&self.run]).await.map_err(failed)?;
+        row.try_get(0).map_err(failed)
     }
 
     pub async fn status(&self) -> Result<QueueStatus, Error> {

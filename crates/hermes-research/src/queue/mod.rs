@@ -5,6 +5,7 @@
 //! record is written in the same statement, so that each item has at most one, whoever died or was late.
 
 mod client;
+mod encryption;
 mod item;
 mod transfer;
 mod worker;

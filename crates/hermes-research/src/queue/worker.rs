@@ -16,8 +16,9 @@ use crate::batch::{
 };
 use crate::error::Error;
 
-/// The wait before the queue is asked again for items that others may give up.
-const POLL: Duration = Duration::from_secs(1);
+/// The first and the longest wait before the queue is asked again for items that others may give up.
+const FIRST_POLL: Duration = Duration::from_millis(25);
+const LONGEST_POLL: Duration = Duration::from_secs(1);
 /// A lease is extended this many times before it ends.
 const HEARTBEATS: u32 = 5;
 /// The attempts to write a result, and the first wait between two.
@@ -52,6 +53,12 @@ struct WorkerState {
     fenced: AtomicU64,
     stopped: Mutex<Option<String>>,
     stop: Cancel,
+    /// Cancelled when no item is open any more.
+    done: Cancel,
+    /// Held by the one that asks the queue again and again, so that not all do.
+    asking: tokio::sync::Mutex<()>,
+    /// The results that are being written.
+    closings: TaskGroup,
 }
 
 impl QueueWorker {
@@ -63,6 +70,9 @@ impl QueueWorker {
             fenced: AtomicU64::new(0),
             stopped: Mutex::default(),
             stop: stop.child_token(),
+            done: Cancel::new(),
+            asking: tokio::sync::Mutex::default(),
+            closings: TaskGroup::new(&Cancel::new()),
         });
         let group = TaskGroup::new(&Cancel::new());
         for number in 0..workers {
@@ -74,6 +84,7 @@ impl QueueWorker {
             }));
         }
         group.join().await;
+        state.closings.join().await;
         let progress = state.worker.runner.progress().snapshot();
         let mut stopped = state.stopped.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if stopped.is_none() && (stop.is_cancelled() || cancel.is_cancelled()) {
@@ -90,21 +101,47 @@ impl WorkerState {
     }
 
     async fn work(self: &Arc<Self>, cancel: &Cancel) -> Result<(), Error> {
-        let QueueWorker { queue, clock, owner, .. } = &self.worker;
+        let QueueWorker { queue, owner, .. } = &self.worker;
         loop {
             if self.stop.is_cancelled() || cancel.is_cancelled() {
                 return Ok(());
             }
-            let Some(item) = queue.claim(owner, 1).await?.pop() else {
-                if queue.status().await?.open() == 0 {
-                    return Ok(());
-                }
-                tokio::select! {
-                    () = clock.sleep(POLL) => continue,
-                    () = self.stop.cancelled() => return Ok(()),
-                }
+            let item = match queue.claim(owner, 1).await?.pop() {
+                Some(item) => item,
+                None => match self.wait_for_item().await? {
+                    Some(item) => item,
+                    None => return Ok(()),
+                },
             };
             self.do_item(item, cancel).await?;
+        }
+    }
+
+    /// Waits for an item that another worker gives up; `None` when none is open any more, or the work stops.
+    async fn wait_for_item(&self) -> Result<Option<LeasedItem>, Error> {
+        let QueueWorker { queue, clock, owner, .. } = &self.worker;
+        let _turn = tokio::select! {
+            turn = self.asking.lock() => turn,
+            () = self.done.cancelled() => return Ok(None),
+            () = self.stop.cancelled() => return Ok(None),
+        };
+        let mut wait = FIRST_POLL;
+        loop {
+            if self.done.is_cancelled() || self.stop.is_cancelled() {
+                return Ok(None);
+            }
+            if let Some(item) = queue.claim(owner, 1).await?.pop() {
+                return Ok(Some(item));
+            }
+            if !queue.has_open().await? {
+                self.done.cancel();
+                return Ok(None);
+            }
+            tokio::select! {
+                () = clock.sleep(wait) => {}
+                () = self.stop.cancelled() => return Ok(None),
+            }
+            wait = (wait * 3 / 2).min(LONGEST_POLL);
         }
     }
 
@@ -132,16 +169,10 @@ impl WorkerState {
         };
         match outcome {
             Ok(RolloutOutcome::Record { line, counts }) => {
-                let (tools, reasoning) = (tools_json(&counts), reasoning_json(&counts));
-                let closed = self.close(&item, Some((&line, &tools, &reasoning))).await?;
-                let counter = if closed == ItemClose::Closed { &progress.written } else { &self.fenced };
-                counter.fetch_add(1, Relaxed);
+                let record = (line, tools_json(&counts), reasoning_json(&counts));
+                self.close_later(item, Some(record));
             }
-            Ok(RolloutOutcome::Discarded) => {
-                let closed = self.close(&item, None).await?;
-                let counter = if closed == ItemClose::Closed { &progress.discarded } else { &self.fenced };
-                counter.fetch_add(1, Relaxed);
-            }
+            Ok(RolloutOutcome::Discarded) => self.close_later(item, None),
             Err(RolloutError::Cancelled) if own.is_cancelled() && !cancel.is_cancelled() => {
                 self.fenced.fetch_add(1, Relaxed);
             }
@@ -171,6 +202,23 @@ impl WorkerState {
             attempt: format!("_{}_{}", item.key.get(..8).unwrap_or_default(), item.fence),
         };
         worker.runner.run(&context, &row, cancel).await
+    }
+
+    /// Closes an item while the next conversation goes on.
+    fn close_later(self: &Arc<Self>, item: LeasedItem, record: Option<(String, String, String)>) {
+        let state = self.clone();
+        drop(self.closings.spawn_cooperative(format!("result of item {}", item.index), |_| async move {
+            let texts =
+                record.as_ref().map(|(line, tools, reasoning)| (line.as_str(), tools.as_str(), reasoning.as_str()));
+            let progress = state.worker.runner.progress();
+            let counter = match state.close(&item, texts).await {
+                Ok(ItemClose::Closed) if record.is_some() => &progress.written,
+                Ok(ItemClose::Closed) => &progress.discarded,
+                Ok(ItemClose::Fenced) => &state.fenced,
+                Err(error) => return state.end(&error.to_string()),
+            };
+            counter.fetch_add(1, Relaxed);
+        }));
     }
 
     /// Closes an item, again when the connection fails: a repetition changes nothing.

@@ -10,4 +10,5 @@ mod turns;
 
 pub use counts::{count_reasoning, count_tools, has_reasoning};
 pub use session::{SessionTrajectory, iso_time};
+pub(crate) use turns::{ReasoningForm, trajectory_in};
 pub use turns::{TrajectoryTurn, trajectory_of};

@@ -34,8 +34,27 @@ impl TrajectoryTurn {
     }
 }
 
+/// How reasoning is written into the turns of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReasoningForm {
+    /// In tags on lines of their own, which every turn has.
+    OwnLines,
+    /// In tags around the text alone, where there is reasoning.
+    Inline,
+}
+
 /// Converts a conversation. `query` is what the user asked; the first message, which holds it, is not converted.
 pub fn trajectory_of(query: &str, messages: &[Message], tools: &[ToolSpec]) -> Vec<TrajectoryTurn> {
+    trajectory_in(ReasoningForm::OwnLines, query, messages, tools)
+}
+
+/// Converts a conversation, with reasoning in a certain form.
+pub(crate) fn trajectory_in(
+    form: ReasoningForm,
+    query: &str,
+    messages: &[Message],
+    tools: &[ToolSpec],
+) -> Vec<TrajectoryTurn> {
     let mut turns = vec![
         TrajectoryTurn::new("system", system_text(tools)),
         TrajectoryTurn::new("human", query.to_owned()),
@@ -45,7 +64,7 @@ pub fn trajectory_of(query: &str, messages: &[Message], tools: &[ToolSpec]) -> V
         match message.role {
             Role::User => turns.push(TrajectoryTurn::new("human", user_text(&message.content))),
             Role::Assistant => {
-                turns.push(TrajectoryTurn::new("gpt", assistant_value(message)));
+                turns.push(TrajectoryTurn::new("gpt", assistant_value(message, form)));
                 if message.tool_calls.is_empty() {
                     continue;
                 }
@@ -64,11 +83,14 @@ pub fn trajectory_of(query: &str, messages: &[Message], tools: &[ToolSpec]) -> V
     turns
 }
 
-fn assistant_value(message: &Message) -> String {
+fn assistant_value(message: &Message, form: ReasoningForm) -> String {
     let mut value = String::new();
     if let Some(reasoning) = message.reasoning.as_deref().filter(|text| !text.trim().is_empty()) {
-        // Writing to a `String` cannot fail.
-        let _ = writeln!(value, "<think>\n{reasoning}\n</think>");
+        match form {
+            // Writing to a `String` cannot fail.
+            ReasoningForm::OwnLines => drop(writeln!(value, "<think>\n{reasoning}\n</think>")),
+            ReasoningForm::Inline => drop(write!(value, "<think>{reasoning}</think>")),
+        }
     }
     let content = message.content.text();
     let content =
@@ -83,7 +105,7 @@ fn assistant_value(message: &Message) -> String {
             let _ = writeln!(value, "<tool_call>\n{}\n</tool_call>", call_value(call));
         }
     }
-    if !value.contains("<think>") {
+    if form == ReasoningForm::OwnLines && !value.contains("<think>") {
         value.insert_str(0, "<think>\n</think>\n");
     }
     let kept = if message.tool_calls.is_empty() { value.trim() } else { value.trim_end() };

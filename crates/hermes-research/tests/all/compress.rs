@@ -157,7 +157,7 @@ async fn compress(
     let job = CompressionJob {
         settings: Arc::new(settings),
         model: SummaryModel { model: model.clone(), name: "m".to_owned(), clock },
-        count_tokens: words,
+        count_tokens: Arc::new(words),
         share: None,
         seed: 42,
         calendar: Arc::new(CivilTime::utc),

@@ -1,12 +1,14 @@
 //! The queue in a real PostgreSQL server.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use hermes_net::{Config, HttpClient};
 use hermes_research::{
     Dataset, GiveBack, ItemClose, QueueOptions, RunQueue, export_run, import_run, queue_items,
 };
-use hermes_testkit::peer_is_missing;
+use hermes_testkit::{RealClock, peer_is_missing};
 use hermes_types::random_hex;
 
 /// Returns a queue of a run of its own; prints a message and returns `None` where there is no server.
@@ -16,7 +18,8 @@ async fn queue(options: QueueOptions) -> Option<RunQueue> {
         peer_is_missing("HERMES_TEST_POSTGRES is not set (scripts/peers/postgres start)");
         return None;
     };
-    Some(RunQueue::connect(&address, &format!("test-{}", random_hex(12)), options).await.unwrap())
+    let run = format!("test-{}", random_hex(12));
+    Some(RunQueue::connect(&address, &run, options, &net()).await.unwrap())
 }
 
 fn dataset(folder: &std::path::Path, lines: &[&str]) -> Dataset {
@@ -53,16 +56,70 @@ fn keys_survive_reordering_and_keep_duplicates_apart() {
     assert!(with_image[0] != first[0] && with_image[0] != with_image[1]);
 }
 
+fn net() -> HttpClient {
+    HttpClient::new(Config::new(Arc::new(RealClock::default()))).unwrap()
+}
+
 #[tokio::test]
-async fn connections_that_are_not_encrypted_stay_near() {
+async fn addresses_that_cannot_be_used_are_refused_without_their_password() {
     let refused = async |address: &str| {
-        let connected = RunQueue::connect(address, "r", QueueOptions::default()).await;
+        let connected = RunQueue::connect(address, "r", QueueOptions::default(), &net()).await;
         connected.err().unwrap().to_string()
     };
-    assert!(refused("postgresql://u:hush@db.example/x").await.contains("is not encrypted"));
-    assert!(refused("postgresql://u:hush@localhost/x?sslmode=require").await.contains("is not encrypted"));
     let wrong = refused("postgresql://u:hush@[/x").await;
     assert!(wrong.contains("--queue is not an address") && !wrong.contains("hush"), "{wrong}");
+    let wrong = refused("postgresql://u:hush@db.example/x?sslmode=verify-full&sslrootcert=/no/such/file").await;
+    assert!(wrong.contains("/no/such/file") && !wrong.contains("hush"), "{wrong}");
+}
+
+/// Passes a connection on and returns the first bytes of the client. The server's side is ended without an answer.
+async fn first_bytes(address_of: impl Fn(u16) -> String) -> Vec<u8> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = address_of(listener.local_addr().unwrap().port());
+    let received = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut bytes = vec![0; 8];
+        tokio::io::AsyncReadExt::read_exact(&mut stream, &mut bytes).await.unwrap();
+        bytes
+    };
+    let client = net();
+    let connect = RunQueue::connect(&address, "r", QueueOptions::default(), &client);
+    let (bytes, connected) = tokio::join!(received, connect);
+    assert!(connected.is_err());
+    bytes
+}
+
+#[tokio::test]
+async fn another_machine_is_asked_for_encryption_first() {
+    // The request for encryption: its length, and its number.
+    let request = [0, 0, 0, 8, 4, 210, 22, 47];
+    let far = |port: u16| format!("postgresql://u:hush@db.example:{port}/x?hostaddr=127.0.0.1");
+    assert_eq!(first_bytes(far).await, request);
+    let named = |port: u16| format!("postgresql://u:hush@localhost:{port}/x?sslmode=verify-full");
+    assert_eq!(first_bytes(named).await, request);
+    let near = |port: u16| format!("postgresql://u:hush@localhost:{port}/x");
+    assert_ne!(first_bytes(near).await, request);
+    let open = |port: u16| format!("postgresql://u:hush@db.example:{port}/x?hostaddr=127.0.0.1&sslmode=disable");
+    assert_ne!(first_bytes(open).await, request);
+}
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the script that starts the server says there where it is")]
+async fn peer_postgres_encrypted_connections_need_a_certificate_that_is_trusted() {
+    let found = std::env::var("HERMES_TEST_POSTGRES").ok().zip(std::env::var("HERMES_TEST_POSTGRES_CA").ok());
+    let Some((address, authority)) = found else {
+        return peer_is_missing("HERMES_TEST_POSTGRES_CA is not set (scripts/peers/postgres start)");
+    };
+    let connect = async |more: &str| {
+        let address = format!("{address}?{more}");
+        RunQueue::connect(&address, &format!("test-{}", random_hex(12)), QueueOptions::default(), &net()).await
+    };
+    let trusted = connect(&format!("sslmode=verify-full&sslrootcert={authority}")).await.unwrap();
+    assert_eq!(trusted.status().await.unwrap().total(), 0);
+    for mode in ["sslmode=require", "sslmode=verify-full"] {
+        let refused = connect(mode).await.err().unwrap().to_string();
+        assert!(refused.contains("certificate"), "{mode}: {refused}");
+    }
 }
 
 #[tokio::test]

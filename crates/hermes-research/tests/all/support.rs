@@ -42,9 +42,9 @@ impl BatchObserver for Notices {
     }
 }
 
-struct StageAgents {
-    agent: Agent,
-    tasks: Arc<Mutex<Vec<String>>>,
+pub(crate) struct StageAgents {
+    pub(crate) agent: Agent,
+    pub(crate) tasks: Arc<Mutex<Vec<String>>>,
 }
 
 impl RolloutAgents for StageAgents {

@@ -21,7 +21,10 @@ pub(crate) use care::{
 pub(crate) use curator::{BundlesCommand, CuratorCommand};
 pub(crate) use extensions::{HooksCommand, PluginsCommand};
 pub(crate) use mcp::{McpAddArguments, McpCommand, McpInstallArguments};
-pub(crate) use research::{BatchAction, BatchArguments, CompressArguments};
+pub(crate) use research::{
+    BatchAction, BatchArguments, CompressArguments, EnvArguments, JobLaunchArguments,
+    RlArguments, SampleCompressArguments, SweRunArguments,
+};
 pub(crate) use secrets::{BitwardenCommand, OnePasswordCommand, SecretsCommand};
 pub(crate) use service::{
     CronCommand, GatewayCommand, GatewayInstallArguments, GatewayRunArguments, GatewayServiceArguments,
@@ -217,6 +220,14 @@ pub(crate) enum CliCommand {
     Batch(Box<BatchArguments>),
     /// Shorten trajectories: turns in the middle are replaced by a summary
     Compress(CompressArguments),
+    /// Train models with an agent that has the tools for it
+    Rl(RlArguments),
+    /// Draw long trajectories from several datasets and shorten them
+    SampleCompress(SampleCompressArguments),
+    /// Let a model solve software tasks with a terminal, and write training data
+    SweRun(Box<SweRunArguments>),
+    /// Run an environment for reinforcement learning: for a trainer, for files, or as an evaluation
+    Env(EnvArguments),
     /// Manage scheduled jobs
     Cron {
         #[command(subcommand)]
@@ -450,6 +461,10 @@ impl CliCommand {
                 | Self::Acp
                 | Self::Batch(_)
                 | Self::Compress(_)
+                | Self::Env(_)
+                | Self::Rl(_)
+                | Self::SampleCompress(_)
+                | Self::SweRun(_)
                 | Self::Mcp { .. }
                 | Self::Gateway { command: None | Some(GatewayCommand::Run(_) | GatewayCommand::Restart(_)) }
                 | Self::Cron { command: Some(CronCommand::Tick) }

@@ -1,14 +1,15 @@
 //! `hermes compress`: shortens trajectories.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use hermes_research::{
-    BatchObserver, CompressionJob, CompressionTarget, SampleShare, TrajectoryCompression, TrajectoryLimits,
-    dry_run,
+    BatchObserver, CompressionJob, CompressionTarget, SampleShare, TokenCounter, TrajectoryCompression,
+    TrajectoryLimits, dry_run,
 };
 use hermes_task::SystemClock;
 use hermes_types::{Cancel, Clock};
@@ -39,7 +40,7 @@ pub(crate) fn run(
         return Ok(ExitCode::from(2));
     }
     let share = share.flatten();
-    let settings = read_settings(arguments, output)?;
+    let settings = read_settings(&arguments.config, arguments.target_max_tokens, output)?;
     let target =
         CompressionTarget::new(&arguments.input, arguments.output.as_deref(), &arguments.only, &settings)?;
     if target.has_records_twice() {
@@ -55,12 +56,63 @@ pub(crate) fn run(
         return Ok(ExitCode::SUCCESS);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    runtime.block_on(compress(arguments, settings, &target, share, context, output))
+    let counter = token_counter(arguments.tokenizer.as_deref(), &settings, context, output)?;
+    let wish = CompressionWish { settings, share, seed: arguments.seed, counter };
+    runtime.block_on(compress(wish, &target, context, output))
+}
+
+/// What is compressed, and how.
+pub(super) struct CompressionWish {
+    pub(super) settings: TrajectoryLimits,
+    pub(super) share: Option<SampleShare>,
+    pub(super) seed: u32,
+    pub(super) counter: TokenCounter,
+}
+
+/// Returns what counts tokens: the tokenizer that is named, where it can be used, or else an estimate, which is said.
+pub(super) fn token_counter(
+    flag: Option<&str>,
+    settings: &TrajectoryLimits,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<TokenCounter> {
+    let named = flag.or(settings.tokenizer.as_deref());
+    if let Some(name) = named {
+        if let Some(counter) = counter_of(name, context)? {
+            return Ok(counter);
+        }
+        let why = if cfg!(feature = "tokenizers") {
+            "there is no tokenizer.json in such a folder, nor among fetched models"
+        } else {
+            "this build has no tokenizers; build it with `--features tokenizers`"
+        };
+        if flag.is_some() {
+            bail!("--tokenizer {name}: {why}");
+        }
+        output.notice(&format!("warning: tokenizer.name {name}: {why}"));
+    }
+    output.notice("note: tokens are estimated as a quarter of the characters");
+    Ok(Arc::new(estimated_tokens))
+}
+
+#[cfg(feature = "tokenizers")]
+fn counter_of(name: &str, context: &ProgramContext) -> Result<Option<TokenCounter>> {
+    let Some(folder) = crate::wiring::tokenizer::find(name, &context.env) else { return Ok(None) };
+    let file = hermes_research::TokenizerFile::open(&folder)?;
+    // What cannot be encoded is estimated.
+    Ok(Some(Arc::new(move |text: &str| {
+        if text.is_empty() { 0 } else { file.count(text).unwrap_or_else(|_| estimated_tokens(text)) }
+    })))
+}
+
+#[cfg(not(feature = "tokenizers"))]
+#[expect(clippy::unnecessary_wraps, reason = "as with the feature")]
+fn counter_of(_: &str, _: &ProgramContext) -> Result<Option<TokenCounter>> {
+    Ok(None)
 }
 
 /// Reads the settings. Only the file that is looked for by default may be missing.
-fn read_settings(arguments: &CompressArguments, output: &Console) -> Result<TrajectoryLimits> {
-    let path = &arguments.config;
+pub(super) fn read_settings(path: &Path, target: Option<u64>, output: &Console) -> Result<TrajectoryLimits> {
     let mut settings = match std::fs::read_to_string(path) {
         Ok(text) => TrajectoryLimits::from_yaml(&text).with_context(|| path.display().to_string())?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -69,30 +121,28 @@ fn read_settings(arguments: &CompressArguments, output: &Console) -> Result<Traj
         }
         Err(error) => return Err(error).with_context(|| path.display().to_string()),
     };
-    if let Some(tokens) = arguments.target_max_tokens {
+    if let Some(tokens) = target {
         settings.target_tokens = tokens;
     }
     Ok(settings)
 }
 
-async fn compress(
-    arguments: &CompressArguments,
-    settings: TrajectoryLimits,
+pub(super) async fn compress(
+    wish: CompressionWish,
     target: &CompressionTarget,
-    share: Option<SampleShare>,
     context: &ProgramContext,
     output: &Console,
 ) -> Result<ExitCode> {
+    let CompressionWish { settings, share, seed, counter } = wish;
     let config = context.usable_config(output)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let model = summary_model(&settings.summary, ProgramConfig { context, config: &config }, &clock)?;
-    output.notice("note: tokens are estimated as a quarter of the characters");
     let job = CompressionJob {
         settings: Arc::new(settings),
         model,
-        count_tokens: estimated_tokens,
+        count_tokens: counter,
         share,
-        seed: arguments.seed,
+        seed,
         calendar: Arc::new(local_time),
         observer: Arc::new(Notices(Console::new())),
     };

@@ -14,7 +14,7 @@ use hermes_config::{Home, ManagedMode, ProgramSurface, set, user_home};
 use hermes_exec::{LocalHost, LocalOptions, OutputBounds, ProgramRunner};
 use hermes_tools::{
     Approvals, CheckpointManager, CommandApprovalMode, CommandScanner, EnvironmentPoolOptions, ProcessNotice,
-    ProcessNoticeSink, ProcessNotificationLevel, ProcessRegistry, ProcessTool, ScanFailurePolicy,
+    ProcessNoticeSink, ProcessNotificationLevel, ProcessRegistry, ProcessTool, RlSession, ScanFailurePolicy,
     ScanOptions, ScannerInstaller, ScannerInstallerOptions, SecretMasking, TaskFolders, TaskShells,
     TerminalOptions, TerminalTool, ToolRegistry, Yolo,
 };
@@ -49,6 +49,8 @@ pub(crate) struct CommandRuntime {
     pub(crate) approvals: Arc<Approvals>,
     /// The browser sessions, which are closed with the program.
     pub(crate) browsers: BrowserPool,
+    /// The training runs, which end with the program.
+    pub(crate) training: Arc<RlSession>,
     location: CommandLocation,
 }
 
@@ -101,11 +103,12 @@ impl CommandRuntime {
         let folders = TaskFolders::new(folder.clone());
         let approvals = approvals(spec, judge, from, &clock);
         let browsers = BrowserPool::new(clock.clone());
+        let training = Arc::new(RlSession::default());
         if settings.is_local() {
             let host = LocalHost::new(local_options(&user_home, &settings, context), clock);
             let shells = TaskShells::new(host.clone(), folders.clone());
             let place = CommandLocation::Local(host);
-            return Ok((Self { processes, shells, folders, approvals, browsers, location: place }, notices));
+            return Ok((Self { processes, shells, folders, approvals, browsers, training, location: place }, notices));
         }
         let python = CodeSettings::from_config(config).python;
         let places =
@@ -125,7 +128,12 @@ impl CommandRuntime {
             }
         };
         let place = CommandLocation::Remote(places.notice());
-        Ok((Self { processes, shells, folders, approvals, browsers, location: place }, notices))
+        Ok((Self { processes, shells, folders, approvals, browsers, training, location: place }, notices))
+    }
+
+    /// Tells whether commands run on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.location, CommandLocation::Local(_))
     }
 
     /// Describes the sandbox or the backend in a sentence for the user.
@@ -167,6 +175,7 @@ impl CommandRuntime {
     /// Ends all processes and shells when the program ends.
     pub(crate) async fn shut_down(&self) {
         self.browsers.close_all().await;
+        self.training.end_all().await;
         self.processes.end_all().await;
         self.shells.close_all().await;
     }

@@ -10,6 +10,7 @@ pub(crate) mod channels;
 mod code;
 mod command_runtime;
 mod delegation;
+pub(crate) mod environment;
 pub(crate) mod extensions;
 pub(crate) mod hooks;
 pub(crate) mod live_agents;
@@ -29,7 +30,10 @@ pub(crate) mod secret_managers;
 mod settings;
 pub(crate) mod skills;
 pub(crate) mod temporary_delivery;
+#[cfg(feature = "tokenizers")]
+pub(crate) mod tokenizer;
 mod tools;
+pub(crate) mod training;
 pub(crate) mod web;
 pub(crate) mod whatsapp_bridge;
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,10 +24,13 @@ use super::agent_spec::{AgentSpec, RuntimeSpec};
 use super::model::{ModelSet, net_config};
 use super::program_runtime::{ProgramConfig, ProgramRuntime};
 use super::programs::CredentialHelpers;
+use super::sandbox::temp_folder;
 use crate::context::ProgramContext;
 
 /// Where the databases of runs are, in the home.
 const SCRATCH: &str = "cache/research";
+/// The beginning of the name of a folder for the folders of tasks.
+const OWN_FOLDERS: &str = "hermes-rollouts-";
 
 /// The database of a run, which is removed with it. The user's own is never touched.
 pub(crate) struct ScratchStore {
@@ -135,6 +139,8 @@ pub(crate) struct ResearchAgents {
     config: Config,
     options: ResearchAgentOptions,
     cache: Mutex<HashMap<String, Agent>>,
+    /// The folder of the folders in which tasks work on this machine.
+    own_folders: PathBuf,
 }
 
 impl ResearchAgents {
@@ -156,7 +162,12 @@ impl ResearchAgents {
             config: from.config.clone(),
             options,
             cache: Mutex::default(),
+            own_folders: own_folders(from.context),
         })
+    }
+
+    fn own_folder(&self, task: &TaskId) -> PathBuf {
+        self.own_folders.join(task.as_str())
     }
 
     fn build(&self, toolsets: &[&str]) -> Result<Agent> {
@@ -178,7 +189,23 @@ impl ResearchAgents {
         let runtime = &self.factory.runtime;
         runtime.command_runtime.shut_down().await;
         runtime.extensions.shut_down().await;
+        // There is none where no task had a folder of its own.
+        let _ = fs::remove_dir_all(&self.own_folders);
     }
+}
+
+/// Returns where the folders of tasks are, and removes those that killed processes left.
+fn own_folders(context: &ProgramContext) -> PathBuf {
+    let temp = temp_folder(context);
+    for entry in fs::read_dir(&temp).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let holder = name.strip_prefix(OWN_FOLDERS).map(HolderId::new);
+        if holder.is_some_and(|holder| !hermes_task::may_be_alive(&holder)) {
+            // Another user's, or another process is removing it.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    temp.join(format!("{OWN_FOLDERS}{}", HolderId::generate()))
 }
 
 impl RolloutAgents for ResearchAgents {
@@ -208,8 +235,26 @@ impl RolloutAgents for ResearchAgents {
         })
     }
 
+    fn begin_in_own_folder(&self, task: &TaskId) -> Result<(), String> {
+        let commands = &self.factory.runtime.command_runtime;
+        if !commands.is_local() {
+            return Ok(());
+        }
+        let folder = self.own_folder(task);
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        made.map_err(|error| format!("{}: {error}", folder.display()))?;
+        let shown = folder.display().to_string();
+        commands.shells.variables().pass(task, "HERMES_ROLLOUT_FOLDER", Secret::new(&shown));
+        commands.folders.set_start(task, folder);
+        Ok(())
+    }
+
     fn release(&self, task: &TaskId) {
-        self.factory.runtime.command_runtime.shells.release(task);
+        let commands = &self.factory.runtime.command_runtime;
+        commands.shells.release(task);
+        commands.folders.forget(task);
+        // Most tasks have none.
+        let _ = fs::remove_dir_all(self.own_folder(task));
     }
 }
 

@@ -10,7 +10,7 @@ use hermes_schedule::{JobStore, Zone};
 use hermes_tools::{
     BrowserTool, CheckpointManager, ClarifyTool, CronJobTool, DelegateTool, ExecuteCodeTool, FileGuard,
     FileOptions, FileTools, HomeAssistantTool, ImageTool, InlineShell, MemoryTool, MixtureModels,
-    MixtureTool, PlatformToolsets, SecretMasking, SelectedTools, SendMessageTool, SessionSearchTool,
+    MixtureTool, PlatformToolsets, RlTool, SecretMasking, SelectedTools, SendMessageTool, SessionSearchTool,
     SkillManageTool, SkillSource, SkillViewTool, SkillsListTool, SpeechTool, TOOL_SEARCH_TOOLSET, TodoTool,
     ToolRegistry, ToolSelection, VisionTool, WebExtractTool, WebSearchTool, defer_tools, is_of_server,
 };
@@ -23,6 +23,7 @@ use super::mcp;
 use super::program_runtime::{ProgramConfig, ProgramRuntime};
 use super::programs::SourceCheckers;
 use super::settings::MemoryStores;
+use super::training;
 use super::web;
 use super::{child_variables, sandbox, working_folder};
 use crate::context::local_time;
@@ -142,6 +143,11 @@ fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig
     register_web(&mut registry, clock, from);
     if let Some(access) = web::home_assistant(clock, from) {
         for tool in HomeAssistantTool::all(&access) {
+            registry.register(Arc::new(tool));
+        }
+    }
+    if let Some(access) = training::trainer(clock, from) {
+        for tool in RlTool::all(&access, &command_runtime.training) {
             registry.register(Arc::new(tool));
         }
     }

@@ -209,7 +209,7 @@ pub(crate) fn speaker(surface: ProgramSurface, clock: &Arc<dyn Clock>, from: Pro
     }
 }
 
-fn lazy_client(
+pub(super) fn lazy_client(
     security: &SecuritySettings,
     clock: &Arc<dyn Clock>,
     from: ProgramConfig<'_>,

@@ -1,5 +1,6 @@
 //! `hermes batch`: runs the agent over a dataset and writes training data.
 
+mod launch;
 mod progress;
 mod queue;
 mod settings;
@@ -35,6 +36,9 @@ pub(crate) fn run(
     if arguments.list_distributions {
         output.text(&describe_distributions());
         return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.action == BatchAction::Launch {
+        return launch::run(arguments, context, output);
     }
     let settings = match BatchSettings::read(arguments) {
         Ok(settings) => settings,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use hermes_config::write;
+use hermes_net::HttpClient;
 use hermes_research::{
     BatchProgress, DistributionSampler, QueueOptions, QueueStatus, QueueWorker, RolloutRunner, RunQueue,
     export_run, find_distribution, import_run, iso_time, queue_items,
@@ -22,6 +23,7 @@ use super::settings::BatchSettings;
 use super::{open_dataset, supervise};
 use crate::cli::{BatchAction, BatchArguments};
 use crate::context::{ProgramContext, local_time, now};
+use crate::wiring::model::net_config;
 use crate::output::Console;
 use crate::wiring::research::{ScratchStore, registered_tools};
 
@@ -42,9 +44,11 @@ pub(super) async fn run(
     };
     let lease = Duration::from_secs(u64::from(arguments.lease_seconds));
     let options = QueueOptions { lease, ..QueueOptions::default() };
-    let queue = RunQueue::connect(&address, &settings.run_name, options).await?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let net = HttpClient::new(net_config(&context.env, &clock))?;
+    let queue = RunQueue::connect(&address, &settings.run_name, options, &net).await?;
     match arguments.action {
-        BatchAction::Run => bail!("a run with files needs no queue"),
+        BatchAction::Run | BatchAction::Launch => bail!("this needs no queue"),
         BatchAction::Enqueue => enqueue(&queue, arguments, &settings, output).await,
         BatchAction::Status => {
             let status = queue.status().await?;
