@@ -20,6 +20,7 @@ pub(crate) mod doctor;
 pub(crate) mod dump;
 pub(crate) mod fallback;
 pub(crate) mod gateway;
+pub(crate) mod honcho;
 pub(crate) mod hooks;
 pub(crate) mod insights;
 pub(crate) mod login;

@@ -247,7 +247,8 @@ impl MemoryEngine for Honcho {
     ) -> BoxFuture<'a, EngineResult<Vec<String>>> {
         Box::pin(async move {
             let mut found = self.representation(scope, query).await?;
-            found.extend(self.state().dialectic.get(&self.dialectic_key(scope)).cloned());
+            let key = self.dialectic_key(scope);
+            found.extend(self.state().dialectic.get(&key).cloned());
             Ok(self.within_budget(found))
         })
     }
@@ -335,6 +336,14 @@ impl MemoryEngine for Honcho {
                     let about = if optional(arguments, "peer") == Some("ai") { &ai } else { &user };
                     let answer = self.ask(scope, required(arguments, "query")?, about).await?;
                     Ok(answer.unwrap_or_else(|| "Honcho has no answer.".to_owned()))
+                }
+                // Not a tool of the model: the command `hermes honcho identity`.
+                "identity" => {
+                    let text = required(arguments, "identity")?;
+                    self.prepare_peers(&user, &ai).await?;
+                    let about = json!({"content": text, "observer_id": ai, "observed_id": ai});
+                    self.post(&["conclusions"], &json!({"conclusions": [about]})).await?;
+                    Ok("Stored.".to_owned())
                 }
                 _ => {
                     let fact = required(arguments, "conclusion")?;

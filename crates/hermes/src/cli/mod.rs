@@ -2,6 +2,7 @@
 
 mod care;
 mod curator;
+mod honcho;
 mod extensions;
 mod mcp;
 mod research;
@@ -18,6 +19,7 @@ pub(crate) use care::{
     AuditLevel, CheckpointsCommand, ClawCommand, ClawPreset, DebugCommand, MemoryCommand, MemorySelection,
     MigrateClawArguments, SecurityCommand, SkillConflict, SlackCommand, WhatsAppArguments,
 };
+pub(crate) use honcho::{HonchoCommand, HonchoMode};
 pub(crate) use curator::{BundlesCommand, CuratorCommand};
 pub(crate) use extensions::{HooksCommand, PluginsCommand};
 pub(crate) use mcp::{McpAddArguments, McpCommand, McpInstallArguments};
@@ -232,6 +234,11 @@ pub(crate) enum CliCommand {
     Skills {
         #[command(subcommand)]
         command: Option<SkillsCommand>,
+    },
+    /// Use Honcho as the memory service, and change its settings
+    Honcho {
+        #[command(subcommand)]
+        command: Option<HonchoCommand>,
     },
     /// Put unused skills away, bring them back, and copy all skills
     Curator {
@@ -458,7 +465,7 @@ impl CliCommand {
 }
 
 /// The commands of other releases that this one does not have.
-const UNAVAILABLE_COMMANDS: &[&str] = &["dashboard", "honcho"];
+const UNAVAILABLE_COMMANDS: &[&str] = &["dashboard"];
 
 /// Returns the message for an unknown command: the nearest one, how to ask a question, or that the command is not
 /// available. `words` are the arguments that are not flags.

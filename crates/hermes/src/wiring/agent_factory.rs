@@ -117,5 +117,5 @@ impl AgentFactory {
 
 /// Tells whether conversations of a platform are chats of accounts.
 fn is_chat_platform(platform: &str) -> bool {
-    chat_platforms().any(|facts| facts.name == platform)
+    chat_platforms().any(|known| known == platform)
 }

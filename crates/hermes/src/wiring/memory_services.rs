@@ -1,7 +1,7 @@
 //! The memory service of a process: opened when an agent needs it, and again when its settings change.
 
 use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash as _, Hasher as _};
+use std::hash::Hasher as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use hermes_exec::ProgramRunner;
 use hermes_memory::honcho::{HonchoFile, HonchoSettings};
 use hermes_memory::{
     EmbeddingOptions, EmbeddingsEndpoint, EngineAccess, EngineInputs, HttpSource, KNOWN_ENGINES,
-    MemoryService, ServiceLimits, SessionTitles, open_engine,
+    MemoryEngine, MemoryService, ServiceLimits, SessionTitles, open_engine,
 };
 use hermes_net::HttpClient;
 use hermes_store::Store;
@@ -85,14 +85,13 @@ impl MemoryServices {
         }
     }
 
-    /// Opens a service without keeping it.
-    pub(crate) fn open(
+    /// Opens the engine of a service. Makes no request.
+    pub(crate) fn engine(
         &self,
         name: &str,
-        store: &Store,
         from: ProgramConfig<'_>,
-    ) -> Result<MemoryService, String> {
-        let ProgramConfig { context, config } = from;
+    ) -> Result<Arc<dyn MemoryEngine>, String> {
+        let context = from.context;
         let user_home = user_home(&context.env).map_err(|error| error.to_string())?;
         let inputs = EngineInputs {
             home: &context.home,
@@ -103,7 +102,17 @@ impl MemoryServices {
             programs: ProgramRunner::new(child_variables(&context.env, &[]), self.clock.clone()),
             cancel: self.cancel.clone(),
         };
-        let engine = open_engine(name, &inputs)?;
+        open_engine(name, &inputs)
+    }
+
+    /// Opens a service without keeping it.
+    pub(crate) fn open(
+        &self,
+        name: &str,
+        store: &Store,
+        from: ProgramConfig<'_>,
+    ) -> Result<MemoryService, String> {
+        let (engine, config) = (self.engine(name, from)?, from.config);
         let wait = MemorySettings::from_config(config).recall_timeout;
         let limits = ServiceLimits { recall: wait, ..ServiceLimits::default() };
         let service = MemoryService::new(engine, limits, self.clock.clone(), self.cancel.clone());
