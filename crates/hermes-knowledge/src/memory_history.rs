@@ -25,8 +25,6 @@ pub enum MemoryAuthor {
     Agent,
     /// A person, by a command.
     User,
-    /// The pass that tidies the files in idle time.
-    Consolidation,
 }
 
 /// A recorded change.

@@ -21,6 +21,50 @@ use crate::platform::{
 /// The key that every service accepts.
 pub const MEMORY_KEY: &str = "mem-key-0123456789abcdef";
 
+/// The fields of what Hindsight stores, and of its questions.
+const HINDSIGHT_ITEM: [&str; 11] = [
+    "content",
+    "timestamp",
+    "context",
+    "metadata",
+    "document_id",
+    "entities",
+    "resolve_entities",
+    "tags",
+    "observation_scopes",
+    "strategy",
+    "update_mode",
+];
+const HINDSIGHT_RECALL: [&str; 12] = [
+    "query",
+    "types",
+    "prefer_observations",
+    "budget",
+    "max_tokens",
+    "trace",
+    "query_timestamp",
+    "include",
+    "tags",
+    "tags_match",
+    "tag_groups",
+    "min_scores",
+];
+const HINDSIGHT_REFLECT: [&str; 11] = [
+    "query",
+    "budget",
+    "context",
+    "max_tokens",
+    "include",
+    "response_schema",
+    "tags",
+    "tags_match",
+    "apply_all_directives",
+    "fact_types",
+    "exclude_mental_models",
+];
+/// When everything happens.
+const TIME: &str = "2026-01-01T00:00:00Z";
+
 /// The services, until they are dropped.
 #[derive(Debug)]
 pub struct MemoryServers(PlatformServer<MemoryWorld>);
@@ -117,17 +161,17 @@ impl MemoryWorld {
         let asked = |name: &str| query.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
         match (method, path) {
             ("POST", ["v3", "workspaces"]) if only(body, &["id", "metadata", "configuration"]) => {
-                ok(&json!({"id": field("id"), "metadata": {}, "created_at": "2026-01-01T00:00:00Z"}))
+                ok(&json!({"id": field("id"), "metadata": {}, "created_at": TIME}))
             }
             ("POST", ["v3", "workspaces", _, "peers"]) if only(body, &["id", "metadata", "configuration"]) => {
                 self.known.insert(format!("peer {}", field("id")));
-                ok(&json!({"id": field("id"), "metadata": {}, "created_at": "2026-01-01T00:00:00Z"}))
+                ok(&json!({"id": field("id"), "workspace_id": "hermes", "metadata": {}, "created_at": TIME}))
             }
             ("POST", ["v3", "workspaces", _, "sessions"])
                 if only(body, &["id", "metadata", "peers", "configuration"]) =>
             {
                 self.known.insert(format!("session {}", field("id")));
-                ok(&json!({"id": field("id"), "is_active": true, "created_at": "2026-01-01T00:00:00Z"}))
+                ok(&json!({"id": field("id"), "workspace_id": "hermes", "is_active": true, "created_at": TIME}))
             }
             ("POST", ["v3", "workspaces", _, "sessions", session, "messages"]) if only(body, &["messages"]) => {
                 if !self.known.contains(&format!("session {session}")) {
@@ -184,7 +228,12 @@ impl MemoryWorld {
                     let observed = conclusion["observed_id"].as_str().unwrap_or_default();
                     self.store("honcho-conclusion", observed, conclusion["content"].as_str().unwrap_or_default());
                 }
-                ok(&json!(conclusions))
+                let stored = conclusions.into_iter().enumerate().map(|(at, mut conclusion)| {
+                    conclusion["id"] = json!(format!("c{at}"));
+                    conclusion["created_at"] = json!(TIME);
+                    conclusion
+                });
+                ok(&stored.collect())
             }
             _ => refusal(404, "no such route, or a field that is not known"),
         }
@@ -193,7 +242,7 @@ impl MemoryWorld {
     fn mem0(&mut self, method: &str, path: &[&str], body: &Value) -> EmulatedReply {
         let owner = |value: &Value| value["user_id"].as_str().unwrap_or_default().to_owned();
         match (method, path) {
-            ("GET", ["v1", "ping", ""]) => ok(&json!({"status": "ok", "user_email": "a@b.org"})),
+            ("GET", ["v1", "ping", ""]) => ok(&json!({"status": "ok", "user_email": "a@b.org", "org_id": "o1", "project_id": "p1"})),
             ("GET", ["memories"]) => ok(&json!({"results": []})),
             ("POST", ["v3", "memories", "search", ""] | ["search"])
                 if only(body, &["query", "filters", "top_k", "rerank", "threshold"]) =>
@@ -222,12 +271,10 @@ impl MemoryWorld {
         match (method, path) {
             ("GET", ["v1", "default", "banks"]) => ok(&json!({"banks": []})),
             ("POST", ["v1", "default", "banks", bank, "memories"])
-                if only(body, &["items", "async", "document_tags"]) =>
+                if only(body, &["items", "async", "document_tags", "operation_id"]) =>
             {
                 for item in body["items"].as_array().into_iter().flatten() {
-                    let fields =
-                        ["content", "timestamp", "context", "metadata", "document_id", "tags", "update_mode"];
-                    if !only(item, &fields) {
+                    if !only(item, &HINDSIGHT_ITEM) {
                         return refusal(422, "an item is not valid");
                     }
                     self.store("hindsight", bank, item["content"].as_str().unwrap_or_default());
@@ -235,14 +282,14 @@ impl MemoryWorld {
                 ok(&json!({"success": true, "bank_id": bank, "items_count": 1, "async": true}))
             }
             ("POST", ["v1", "default", "banks", bank, "memories", "recall"])
-                if only(body, &["query", "types", "budget", "max_tokens", "tags"])
+                if only(body, &HINDSIGHT_RECALL)
                     && ["low", "mid", "high"].contains(&body["budget"].as_str().unwrap_or_default()) =>
             {
                 let query = body["query"].as_str().unwrap_or_default();
                 ok(&json!({"results": rows(&self.find("hindsight", bank, query), "text")}))
             }
             ("POST", ["v1", "default", "banks", bank, "reflect"])
-                if only(body, &["query", "budget", "context", "max_tokens"]) =>
+                if only(body, &HINDSIGHT_REFLECT) =>
             {
                 ok(&json!({"text": format!("Reflected over {bank}.")}))
             }

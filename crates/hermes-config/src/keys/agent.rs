@@ -116,7 +116,6 @@ pub(super) const KEYS: &[KeySpec] = &[
     text("memory.embeddings.model", "''", "Model of that endpoint").ours(),
     int("memory.embeddings.dimensions", "0", "Length of the vectors, where the model has several; 0 is its own").ours(),
     num("memory.embeddings.min_similarity", "0.55", "How alike a statement must be to be recalled by meaning, 0 to 1").ours(),
-    flag("memory.consolidation", "false", "Merge duplicates and mark contradictions in the memory files in idle time, with the model of auxiliary.memory").ours(),
     map("memory.people", "{}", "Accounts by person: `owner: [telegram:42]`; a person has one profile on all their accounts").later(),
     flag("memory.write_approval", "false", "Ask before each memory change").later(),
     text("delegation.model", "''", "Model for subagents; empty inherits"),

@@ -88,8 +88,6 @@ pub struct MemorySettings {
     pub embeddings: Option<EmbeddingSettings>,
     /// Whether each change by the agent needs a person's approval.
     pub write_approval: bool,
-    /// Whether the memory files are tidied in idle time.
-    pub consolidation: bool,
 }
 
 impl MemorySettings {
@@ -104,7 +102,6 @@ impl MemorySettings {
             recall_timeout: config.seconds("memory.recall_timeout"),
             embeddings: EmbeddingSettings::from_config(config),
             write_approval: config.flag("memory.write_approval"),
-            consolidation: config.flag("memory.consolidation"),
         }
     }
 }

@@ -158,8 +158,14 @@ impl PersonMemory {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let from = ProgramConfig { context, config };
         let vectors = MemoryServices::new(clock.clone()).vectors(store, from);
-        let recall = TranscriptRecall::new(store.clone(), clock, self.scope.clone()).with_vectors(vectors);
-        let found = runtime()?.block_on(recall.search(words, SEARCH_LIMIT))?;
+        let recall = TranscriptRecall::new(store.clone(), clock, self.scope.clone());
+        let recall = recall.with_vectors(vectors.clone());
+        let found = runtime()?.block_on(async {
+            if let Some(vectors) = &vectors {
+                vectors.update().await;
+            }
+            recall.search(words, SEARCH_LIMIT).await
+        })?;
         Ok(found.unwrap_or_else(|| "Nothing that was said earlier matches.".to_owned()))
     }
 
@@ -179,7 +185,6 @@ impl PersonMemory {
             let by = match change.by {
                 MemoryAuthor::Agent => "agent",
                 MemoryAuthor::User => "you",
-                MemoryAuthor::Consolidation => "consolidation",
             };
             let at = change.at.get(..16).unwrap_or(&change.at).replace('T', " ");
             // Writing to a `String` cannot fail.
