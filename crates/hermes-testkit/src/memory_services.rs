@@ -35,7 +35,8 @@ const HINDSIGHT_ITEM: [&str; 11] = [
     "strategy",
     "update_mode",
 ];
-const HINDSIGHT_RECALL: [&str; 12] = [
+const HINDSIGHT_RECALL: [&str; 13] = [
+    "temporal_window",
     "query",
     "types",
     "prefer_observations",
