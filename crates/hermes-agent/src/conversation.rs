@@ -5,8 +5,8 @@
 
 use hermes_store::{EndReason, StoredMessage, ToolCallRecord};
 use hermes_types::{
-    HookEvent, Message, Role, SessionChange, SessionId, SessionKind, TaskId, Timestamp, Tool, ToolDescriptor, ToolEvent,
-    Turn, TurnId, Usage,
+    HookEvent, Message, Role, SessionChange, SessionId, SessionKind, TaskId, Timestamp, Tool, ToolDescriptor,
+    ToolEvent, Turn, TurnId, Usage,
 };
 
 use crate::agent::Agent;

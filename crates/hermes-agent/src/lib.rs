@@ -43,13 +43,13 @@ pub use prompt::{
     ContextFiles, HintChange, PromptSource, SessionIdLine, SkillList, ToolUseEnforcement, join as join_layers,
 };
 pub use recall::TranscriptRecall;
-pub use speaker_profile::SpeakerProfile;
 pub use result::{NO_RESPONSE, TurnEnding, TurnResult};
 pub use settings::{
     AgentFolders, Compression, CompressionMode, RequestOptions, ReviewIntervals, SessionLogMode, TurnLimits,
     UnknownPricePolicy,
 };
+pub use speaker_profile::SpeakerProfile;
 pub use turn::TurnInput;
-pub use vector_index::VectorIndex;
 pub use turn::gauge::{message_tokens, tool_tokens};
 pub use turn::reply::final_text;
+pub use vector_index::VectorIndex;

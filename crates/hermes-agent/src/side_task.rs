@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use hermes_types::{
     BoxFuture, Cancel, Completion, Deadline, Frontend, Message, Model, ModelRequest, SessionId, TaskId, Tool,
-    ToolContext, ToolEvent, ToolInvocation, ToolOutcome, ToolRole, TurnEvent, TurnId, UserAnswer, UserQuestion,
+    ToolContext, ToolEvent, ToolInvocation, ToolOutcome, ToolRole, TurnEvent, TurnId, UserAnswer,
+    UserQuestion,
 };
 
 use crate::agent::Agent;

@@ -15,8 +15,8 @@ use hermes_text::{head, with_commas};
 use hermes_types::Clock;
 use thiserror::Error;
 
-use crate::memory_origin::{self, Origins};
 use crate::memory_history::{self, HistoryRecorder, MemoryAuthor, MemoryRecord};
+use crate::memory_origin::{self, Origins};
 
 const DELIMITER: &str = "\n§\n";
 const RULE_WIDTH: usize = 46;
@@ -286,8 +286,8 @@ impl MemoryStore {
         }
         let origins = self.origins_after(target, before, after);
         if let Some(recorder) = &self.recorder {
-            let added = after.iter().filter(|entry| !before.contains(entry));
-            let origin = added.filter_map(|entry| origins.get(entry)).next().cloned();
+            let mut added = after.iter().filter(|entry| !before.contains(entry));
+            let origin = added.find_map(|entry| origins.get(entry)).cloned();
             recorder
                 .record(&self.folder, target.as_str(), before, after, origin)
                 .map_err(|error| file_error(&error))?;

@@ -153,12 +153,7 @@ struct RecallCandidate {
 }
 
 /// Returns the statements that share enough words with the question, best first.
-fn rank_by_words(
-    words: &[String],
-    weights: &[f64],
-    found: Vec<Statement>,
-    now: f64,
-) -> Vec<RecallCandidate> {
+fn rank_by_words(words: &[String], weights: &[f64], found: Vec<Statement>, now: f64) -> Vec<RecallCandidate> {
     let total: f64 = weights.iter().sum();
     if total <= 0.0 {
         return Vec::new();

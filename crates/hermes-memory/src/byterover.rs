@@ -58,13 +58,8 @@ impl ByteRover {
             let text = hermes_text::head(text, LONGEST_TEXT);
             OsString::from(if text.starts_with('-') { format!(" {text}") } else { text.to_owned() })
         }));
-        let program = Program {
-            name: PROGRAM,
-            arguments,
-            directory: &tree,
-            limit: LIMIT,
-            stderr: StderrMode::Discard,
-        };
+        let program =
+            Program { name: PROGRAM, arguments, directory: &tree, limit: LIMIT, stderr: StderrMode::Discard };
         let ran = self.programs.output(program, &self.cancel).await;
         let (output, exit) =
             ran.map_err(|error| EngineError::Failed(format!("`brv` cannot be run: {error:?}")))?;
@@ -74,10 +69,9 @@ impl ByteRover {
             ProgramExit::Exited(code) => {
                 Err(EngineError::Failed(format!("`brv {command}` failed with exit code {code}")))
             }
-            ProgramExit::TimedOut => Err(EngineError::Failed(format!(
-                "`brv {command}` did not end within {} s",
-                LIMIT.as_secs()
-            ))),
+            ProgramExit::TimedOut => {
+                Err(EngineError::Failed(format!("`brv {command}` did not end within {} s", LIMIT.as_secs())))
+            }
             ProgramExit::Cancelled => Err(EngineError::Failed(format!("`brv {command}` was interrupted"))),
         }
     }
@@ -123,9 +117,7 @@ impl MemoryEngine for ByteRover {
         Box::pin(async move {
             match tool {
                 "brv_query" => self.run(Some(scope), "query", Some(required(arguments, "query")?)).await,
-                "brv_curate" => {
-                    self.run(Some(scope), "curate", Some(required(arguments, "content")?)).await
-                }
+                "brv_curate" => self.run(Some(scope), "curate", Some(required(arguments, "content")?)).await,
                 _ => self.run(Some(scope), "status", None).await,
             }
         })

@@ -118,8 +118,9 @@ impl EngineClient {
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return Ok(Value::Null);
         }
-        serde_json::from_slice(&bytes)
-            .map_err(|_| EngineError::Failed(format!("{} answered with something that is not JSON", self.label)))
+        serde_json::from_slice(&bytes).map_err(|_| {
+            EngineError::Failed(format!("{} answered with something that is not JSON", self.label))
+        })
     }
 
     fn request(

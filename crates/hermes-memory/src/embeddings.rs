@@ -33,13 +33,8 @@ pub struct EmbeddingsEndpoint {
 impl EmbeddingsEndpoint {
     pub fn new(options: EmbeddingOptions, access: &EngineAccess) -> Result<Self, String> {
         let key = options.key.clone().map(|key| (KeyHeader::Bearer, key));
-        let client = EngineClient::new(
-            access,
-            "the embeddings endpoint",
-            options.variable,
-            &options.base_url,
-            key,
-        )?;
+        let client =
+            EngineClient::new(access, "the embeddings endpoint", options.variable, &options.base_url, key)?;
         Ok(Self { client, options })
     }
 
@@ -53,7 +48,9 @@ impl EmbeddingsEndpoint {
         let answer = self.client.post(&["embeddings"], &body).await;
         let answer = answer.map_err(|error| EmbeddingError(error.to_string()))?;
         read(&answer, wanted).ok_or_else(|| {
-            EmbeddingError("the embeddings endpoint answered with something that is no list of vectors".to_owned())
+            EmbeddingError(
+                "the embeddings endpoint answered with something that is no list of vectors".to_owned(),
+            )
         })
     }
 }
@@ -79,8 +76,10 @@ fn read(answer: &Value, wanted: usize) -> Option<Vec<Vec<f32>>> {
             return None;
         }
         #[expect(clippy::cast_possible_truncation, reason = "the precision of f32 is enough")]
-        let vector: Option<Vec<f32>> =
-            numbers.iter().map(|number| number.as_f64().map(|n| n as f32).filter(|n| n.is_finite())).collect();
+        let vector: Option<Vec<f32>> = numbers
+            .iter()
+            .map(|number| number.as_f64().map(|n| n as f32).filter(|n| n.is_finite()))
+            .collect();
         *vectors.get_mut(at.unwrap_or(place))? = Some(vector?);
     }
     let vectors: Vec<Vec<f32>> = vectors.into_iter().collect::<Option<_>>()?;

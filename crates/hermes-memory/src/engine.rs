@@ -173,9 +173,8 @@ pub(crate) fn safe_name(text: &str) -> String {
 
 /// Returns a 64-bit sum of a text (FNV-1a).
 fn fnv(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
-        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Returns a text argument of a call, or what is missing.

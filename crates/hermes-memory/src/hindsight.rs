@@ -195,8 +195,7 @@ impl MemoryEngine for Hindsight {
                     Ok(listed(&self.search(scope, required(arguments, "query")?).await?, &LISTS))
                 }
                 _ => {
-                    let body =
-                        json!({"query": required(arguments, "query")?, "budget": self.options.budget});
+                    let body = json!({"query": required(arguments, "query")?, "budget": self.options.budget});
                     let answer = self.post(scope, &["reflect"], &body).await?;
                     Ok(answer.get("text").and_then(Value::as_str).unwrap_or("No answer.").to_owned())
                 }

@@ -27,7 +27,9 @@ mod table;
 
 pub use client::{EngineAccess, HttpSource};
 pub use embeddings::{EmbeddingOptions, EmbeddingsEndpoint};
-pub use engine::{EngineError, EngineHealth, EngineResult, MemoryEngine, MemoryPerson, MemoryScope, SpokenMessage};
+pub use engine::{
+    EngineError, EngineHealth, EngineResult, MemoryEngine, MemoryPerson, MemoryScope, SpokenMessage,
+};
 pub use engine_tool::{EngineTool, SERVICE_TOOLS};
 pub use select::{EngineInputs, KNOWN_ENGINES, KnownEngine, open_engine};
 pub use service::{MemoryService, PersonalMemory, ServiceLimits, SessionTitles};

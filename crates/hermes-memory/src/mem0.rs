@@ -5,9 +5,7 @@ use hermes_types::{BoxFuture, MemoryWrite, Secret};
 use serde_json::{Map, Value, json};
 
 use crate::client::{EngineAccess, EngineClient, KeyHeader, listed, texts_in};
-use crate::engine::{
-    EngineHealth, EngineResult, MemoryEngine, MemoryScope, SpokenMessage, number, required,
-};
+use crate::engine::{EngineHealth, EngineResult, MemoryEngine, MemoryScope, SpokenMessage, number, required};
 
 const LISTS: [&str; 2] = ["/results", ""];
 const RECALLED: u64 = 10;
@@ -166,8 +164,6 @@ impl MemoryEngine for Mem0 {
 
 /// Returns messages in the format of chat APIs.
 pub(crate) fn as_chat(messages: &[SpokenMessage]) -> Value {
-    let one = |said: &SpokenMessage| {
-        json!({"role": if said.is_user { "user" } else { "assistant" }, "content": said.text})
-    };
+    let one = |said: &SpokenMessage| json!({"role": if said.is_user { "user" } else { "assistant" }, "content": said.text});
     Value::Array(messages.iter().map(one).collect())
 }

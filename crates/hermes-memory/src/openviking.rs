@@ -39,8 +39,7 @@ impl OpenViking {
 
     pub(crate) fn new(options: OpenVikingOptions, access: &EngineAccess) -> Result<Self, String> {
         let key = options.key.map(|key| (KeyHeader::ApiKey, key));
-        let mut client =
-            EngineClient::new(access, "OpenViking", "OPENVIKING_API_KEY", &options.url, key)?;
+        let mut client = EngineClient::new(access, "OpenViking", "OPENVIKING_API_KEY", &options.url, key)?;
         if let Some(account) = &options.account {
             client = client.with_header("x-openviking-account", account);
         }
@@ -65,7 +64,8 @@ impl OpenViking {
             None => safe_name(scope.session.as_str()),
         };
         if !self.known().contains(&name) {
-            let created = self.client(scope).post(&["api", "v1", "sessions"], &json!({"session_id": name})).await;
+            let created =
+                self.client(scope).post(&["api", "v1", "sessions"], &json!({"session_id": name})).await;
             match created {
                 Ok(_) => {}
                 // One that exists already is what was wanted.
@@ -182,7 +182,8 @@ impl MemoryEngine for OpenViking {
                     let line = |entry: &Value| match entry {
                         Value::String(name) => format!("- {name}"),
                         entry => {
-                            let name = ["uri", "name", "path"].iter().find_map(|name| entry.get(*name)?.as_str());
+                            let name =
+                                ["uri", "name", "path"].iter().find_map(|name| entry.get(*name)?.as_str());
                             format!("- {}", name.unwrap_or_default())
                         }
                     };

@@ -113,7 +113,11 @@ impl MemoryEngine for RetainDb {
                         "user_id": Self::user(scope), "include_memories": true,
                     });
                     let answer = self.client.post(&["v1", "context", "query"], &body).await?;
-                    Ok(answer.get("context").and_then(Value::as_str).unwrap_or("Nothing is known.").to_owned())
+                    Ok(answer
+                        .get("context")
+                        .and_then(Value::as_str)
+                        .unwrap_or("Nothing is known.")
+                        .to_owned())
                 }
                 "retaindb_remember" => {
                     let kind = optional(arguments, "memory_type").unwrap_or("factual");

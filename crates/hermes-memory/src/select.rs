@@ -1,6 +1,6 @@
 //! Which service a configuration means, and with which settings.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use hermes_config::{Env, Home};
@@ -77,9 +77,9 @@ pub fn open_engine(name: &str, from: &EngineInputs<'_>) -> Result<Arc<dyn Memory
         "retaindb" => retaindb(from),
         "openviking" => openviking(from),
         "byterover" => byterover(from),
-        "holographic" => Err(
-            "is not supported by this release: the format of its database is not documented".to_owned(),
-        ),
+        "holographic" => {
+            Err("is not supported by this release: the format of its database is not documented".to_owned())
+        }
         _ => {
             let names: Vec<&str> = KNOWN_ENGINES.iter().map(|known| known.name).collect();
             Err(format!("is not known; use one of builtin, none, {}", names.join(", ")))
@@ -100,13 +100,16 @@ fn honcho(from: &EngineInputs<'_>) -> Opened {
         return Err(format!("is switched off in {}", file.path.display()));
     }
     if !settings.is_active() {
-        return Err("needs a key or an address: set HONCHO_API_KEY or HONCHO_BASE_URL, or run `hermes honcho setup`".to_owned());
+        return Err(
+            "needs a key or an address: set HONCHO_API_KEY or HONCHO_BASE_URL, or run `hermes honcho setup`"
+                .to_owned(),
+        );
     }
     Ok(Arc::new(Honcho::new(settings, &from.access)?))
 }
 
 fn mem0(from: &EngineInputs<'_>) -> Opened {
-    let file = SettingsFile::load(from.home.path().join("mem0.json"))?;
+    let file = SettingsFile::load(&from.home.path().join("mem0.json"))?;
     if file.text("mode").as_deref() == Some("oss") {
         return Err(
             "in the mode `oss` runs inside a Python program and is not supported by this release: use the platform, or set `host` to a Mem0 server".to_owned(),
@@ -128,7 +131,7 @@ fn mem0(from: &EngineInputs<'_>) -> Opened {
 }
 
 fn hindsight(from: &EngineInputs<'_>) -> Opened {
-    let file = SettingsFile::load(from.home.path().join("hindsight/config.json"))?;
+    let file = SettingsFile::load(&from.home.path().join("hindsight/config.json"))?;
     let is_local = file.text("mode").is_some_and(|mode| mode.starts_with("local"));
     let url = file.text("api_url").or_else(|| from.variable("HINDSIGHT_API_URL"));
     let key = file.text("api_key").or_else(|| from.variable("HINDSIGHT_API_KEY"));
@@ -158,7 +161,7 @@ fn hindsight(from: &EngineInputs<'_>) -> Opened {
 }
 
 fn supermemory(from: &EngineInputs<'_>) -> Opened {
-    let file = SettingsFile::load(from.home.path().join("supermemory.json"))?;
+    let file = SettingsFile::load(&from.home.path().join("supermemory.json"))?;
     let key = from.variable("SUPERMEMORY_API_KEY").ok_or_else(|| needs("SUPERMEMORY_API_KEY"))?;
     let url = file.text("base_url").or_else(|| from.variable("SUPERMEMORY_BASE_URL"));
     let container = from.variable("SUPERMEMORY_CONTAINER_TAG").or_else(|| file.text("container_tag"));
@@ -226,8 +229,8 @@ impl EngineInputs<'_> {
 struct SettingsFile(Value);
 
 impl SettingsFile {
-    fn load(path: PathBuf) -> Result<Self, String> {
-        match std::fs::read_to_string(&path) {
+    fn load(path: &Path) -> Result<Self, String> {
+        match std::fs::read_to_string(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self(Value::Null)),
             Err(error) => Err(format!("cannot be used: {}: {error}", path.display())),
             Ok(text) => match serde_json::from_str(&text) {
@@ -252,9 +255,7 @@ impl SettingsFile {
 
     fn list(&self, name: &str) -> Vec<String> {
         match self.0.get(name) {
-            Some(Value::Array(items)) => {
-                items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
-            }
+            Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             Some(Value::String(text)) => {
                 text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned).collect()
             }

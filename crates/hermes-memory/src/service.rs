@@ -15,7 +15,9 @@ use hermes_types::{
 };
 use tokio::sync::oneshot;
 
-use crate::engine::{EngineError, EngineHealth, EngineResult, MemoryEngine, MemoryPerson, MemoryScope, SpokenMessage};
+use crate::engine::{
+    EngineError, EngineHealth, EngineResult, MemoryEngine, MemoryPerson, MemoryScope, SpokenMessage,
+};
 use crate::engine_tool::EngineTool;
 use crate::queue::{QueueRoom, WorkQueue};
 
@@ -205,7 +207,10 @@ impl MemoryService {
         F: FnOnce(Self) -> BoxFuture<'static, EngineResult<()>> + Send + 'static,
     {
         if self.is_paused() {
-            tracing::debug!(service = self.engine.name(), "nothing is stored while the service is left alone");
+            tracing::debug!(
+                service = self.engine.name(),
+                "nothing is stored while the service is left alone"
+            );
             return;
         }
         let service = self.clone();

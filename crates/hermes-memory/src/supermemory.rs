@@ -48,8 +48,7 @@ impl Supermemory {
 
     pub(crate) fn new(options: SupermemoryOptions, access: &EngineAccess) -> Result<Self, String> {
         let key = Some((KeyHeader::Bearer, options.key.clone()));
-        let client =
-            EngineClient::new(access, "Supermemory", "SUPERMEMORY_API_KEY", &options.url, key)?;
+        let client = EngineClient::new(access, "Supermemory", "SUPERMEMORY_API_KEY", &options.url, key)?;
         Ok(Self { client, options, turns: Mutex::default() })
     }
 

@@ -83,7 +83,14 @@ pub(crate) const TEXTS: [ServiceToolText; 27] = [
         "Searches memories about the user by meaning. Returns them with their ids.",
         QUERY,
     ),
-    other("mem0", MEM0, "mem0_add", "Stores a fact in Mem0", "Stores a fact about the user word for word.", CONTENT),
+    other(
+        "mem0",
+        MEM0,
+        "mem0_add",
+        "Stores a fact in Mem0",
+        "Stores a fact about the user word for word.",
+        CONTENT,
+    ),
     other(
         "mem0",
         MEM0,

@@ -74,7 +74,8 @@ impl Store {
 }
 
 /// The chat in the entry of a binding: platform and id.
-const CHAT_COLUMNS: &str = "COALESCE(json_extract(entry, '$.origin.platform'), json_extract(entry, '$.platform')) AS p,
+const CHAT_COLUMNS: &str =
+    "COALESCE(json_extract(entry, '$.origin.platform'), json_extract(entry, '$.platform')) AS p,
     json_extract(entry, '$.origin.chat_id') AS c";
 
 /// Lists the session of a binding under its chat.

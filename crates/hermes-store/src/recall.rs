@@ -202,9 +202,7 @@ impl<'a> RecallReader<'a> {
 
     fn is_own(&self, session: &SessionId, source: &str, user: Option<&str>) -> bool {
         let by_person = match user {
-            Some(user) => {
-                self.allowed.people.iter().any(|(platform, id)| platform == source && id == user)
-            }
+            Some(user) => self.allowed.people.iter().any(|(platform, id)| platform == source && id == user),
             None => self.allowed.own_sources.iter().any(|own| own == source),
         };
         by_person || self.of_chat.contains(session)

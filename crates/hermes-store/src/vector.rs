@@ -4,7 +4,7 @@
 //! enough to order statements by how alike they are. Invariants: a search reads only vectors of the conversations that
 //! may be read, its memory does not depend on their number, and vectors of another model are never compared.
 
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashSet};
 
 use hermes_types::{MessageId, SessionId};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -142,11 +142,7 @@ fn is_of_model(connection: &Connection, model: &str) -> OperationResult<bool> {
     Ok(stored.as_deref() == Some(model))
 }
 
-fn unindexed(
-    scope: &OperationScope<'_>,
-    model: &str,
-    most: usize,
-) -> OperationResult<Vec<UnindexedMessage>> {
+fn unindexed(scope: &OperationScope<'_>, model: &str, most: usize) -> OperationResult<Vec<UnindexedMessage>> {
     let active = if scope.columns.has_message("active") { "AND COALESCE(m.active, 1) = 1" } else { "" };
     let select = |place: &str| {
         format!(
@@ -260,7 +256,10 @@ fn search(
         }
         #[expect(clippy::cast_possible_truncation, reason = "it was stored as f32")]
         let scale = row.get::<_, f64>(2)? as f32;
-        #[expect(clippy::cast_precision_loss, reason = "the product of two vectors of bytes is below 2^24 here")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "the product of two vectors of bytes is below 2^24 here"
+        )]
         let similarity = product(&wanted.numbers, bytes) as f32 * scale * wanted.scale;
         if similarity > least || best.len() < kept {
             best.push(Ranked { similarity, id: row.get(0)? });
@@ -283,7 +282,7 @@ fn search(
 
 /// Returns which numbers of `hx_vector_sessions` stand for these sessions.
 fn session_marks(connection: &Connection, sessions: &[SessionId]) -> OperationResult<Vec<bool>> {
-    let wanted: HashMap<&str, ()> = sessions.iter().map(|session| (session.as_str(), ())).collect();
+    let wanted: HashSet<&str> = sessions.iter().map(SessionId::as_str).collect();
     let mut statement = connection.prepare_cached("SELECT number, session_id FROM hx_vector_sessions")?;
     let mut rows = statement.query([])?;
     let mut marks = Vec::new();
@@ -292,7 +291,7 @@ fn session_marks(connection: &Connection, sessions: &[SessionId]) -> OperationRe
         if marks.len() <= number {
             marks.resize(number + 1, false);
         }
-        let is_wanted = wanted.contains_key(column::string(row, 1)?.as_str());
+        let is_wanted = wanted.contains(column::string(row, 1)?.as_str());
         if let Some(mark) = marks.get_mut(number) {
             *mark = is_wanted;
         }

@@ -114,7 +114,8 @@ impl MemoryServers {
     pub fn until_stored_blocking(&self, service: &str, part: &str) -> (String, String) {
         self.0.until_blocking(part, |world| {
             let of_service = world.stored.iter().filter(|((known, _), _)| known == service);
-            let mut texts = of_service.flat_map(|((_, owner), texts)| texts.iter().map(move |text| (owner, text)));
+            let mut texts =
+                of_service.flat_map(|((_, owner), texts)| texts.iter().map(move |text| (owner, text)));
             texts.find(|(_, text)| text.contains(part)).map(|(owner, text)| (owner.clone(), text.clone()))
         })
     }
@@ -157,14 +158,23 @@ impl MemoryWorld {
         numbered.filter(|(_, text)| shares(text)).map(|(at, text)| (at, text.clone())).collect()
     }
 
-    fn honcho(&mut self, method: &str, path: &[&str], query: &[(String, String)], body: &Value) -> EmulatedReply {
+    fn honcho(
+        &mut self,
+        method: &str,
+        path: &[&str],
+        query: &[(String, String)],
+        body: &Value,
+    ) -> EmulatedReply {
         let field = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
-        let asked = |name: &str| query.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        let asked =
+            |name: &str| query.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
         match (method, path) {
             ("POST", ["v3", "workspaces"]) if only(body, &["id", "metadata", "configuration"]) => {
                 ok(&json!({"id": field("id"), "metadata": {}, "created_at": TIME}))
             }
-            ("POST", ["v3", "workspaces", _, "peers"]) if only(body, &["id", "metadata", "configuration"]) => {
+            ("POST", ["v3", "workspaces", _, "peers"])
+                if only(body, &["id", "metadata", "configuration"]) =>
+            {
                 self.known.insert(format!("peer {}", field("id")));
                 ok(&json!({"id": field("id"), "workspace_id": "hermes", "metadata": {}, "created_at": TIME}))
             }
@@ -172,9 +182,13 @@ impl MemoryWorld {
                 if only(body, &["id", "metadata", "peers", "configuration"]) =>
             {
                 self.known.insert(format!("session {}", field("id")));
-                ok(&json!({"id": field("id"), "workspace_id": "hermes", "is_active": true, "created_at": TIME}))
+                ok(
+                    &json!({"id": field("id"), "workspace_id": "hermes", "is_active": true, "created_at": TIME}),
+                )
             }
-            ("POST", ["v3", "workspaces", _, "sessions", session, "messages"]) if only(body, &["messages"]) => {
+            ("POST", ["v3", "workspaces", _, "sessions", session, "messages"])
+                if only(body, &["messages"]) =>
+            {
                 if !self.known.contains(&format!("session {session}")) {
                     return refusal(404, "Session not found");
                 }
@@ -208,7 +222,10 @@ impl MemoryWorld {
                 ok(&json!({"peer_card": self.stored.get(&("honcho-card".to_owned(), target))}))
             }
             ("POST", ["v3", "workspaces", _, "peers", _, "representation"])
-                if only(body, &["session_id", "target", "search_query", "search_top_k", "max_conclusions"]) =>
+                if only(
+                    body,
+                    &["session_id", "target", "search_query", "search_top_k", "max_conclusions"],
+                ) =>
             {
                 let found = self.find("honcho", &field("target"), &field("search_query"));
                 let text: Vec<String> = found.into_iter().map(|(_, text)| text).collect();
@@ -227,7 +244,11 @@ impl MemoryWorld {
                         return refusal(422, "a conclusion is not valid");
                     }
                     let observed = conclusion["observed_id"].as_str().unwrap_or_default();
-                    self.store("honcho-conclusion", observed, conclusion["content"].as_str().unwrap_or_default());
+                    self.store(
+                        "honcho-conclusion",
+                        observed,
+                        conclusion["content"].as_str().unwrap_or_default(),
+                    );
                 }
                 let stored = conclusions.into_iter().enumerate().map(|(at, mut conclusion)| {
                     conclusion["id"] = json!(format!("c{at}"));
@@ -243,7 +264,9 @@ impl MemoryWorld {
     fn mem0(&mut self, method: &str, path: &[&str], body: &Value) -> EmulatedReply {
         let owner = |value: &Value| value["user_id"].as_str().unwrap_or_default().to_owned();
         match (method, path) {
-            ("GET", ["v1", "ping", ""]) => ok(&json!({"status": "ok", "user_email": "a@b.org", "org_id": "o1", "project_id": "p1"})),
+            ("GET", ["v1", "ping", ""]) => {
+                ok(&json!({"status": "ok", "user_email": "a@b.org", "org_id": "o1", "project_id": "p1"}))
+            }
             ("GET", ["memories"]) => ok(&json!({"results": []})),
             ("POST", ["v3", "memories", "search", ""] | ["search"])
                 if only(body, &["query", "filters", "top_k", "rerank", "threshold"]) =>
@@ -289,9 +312,7 @@ impl MemoryWorld {
                 let query = body["query"].as_str().unwrap_or_default();
                 ok(&json!({"results": rows(&self.find("hindsight", bank, query), "text")}))
             }
-            ("POST", ["v1", "default", "banks", bank, "reflect"])
-                if only(body, &HINDSIGHT_REFLECT) =>
-            {
+            ("POST", ["v1", "default", "banks", bank, "reflect"]) if only(body, &HINDSIGHT_REFLECT) => {
                 ok(&json!({"text": format!("Reflected over {bank}.")}))
             }
             _ => refusal(404, "no such route, or a field that is not known"),
@@ -320,7 +341,11 @@ impl MemoryWorld {
             ("POST", ["v4", "conversations"])
                 if only(body, &["conversationId", "messages", "containerTags"]) =>
             {
-                self.store("supermemory-conversation", body["conversationId"].as_str().unwrap_or_default(), "");
+                self.store(
+                    "supermemory-conversation",
+                    body["conversationId"].as_str().unwrap_or_default(),
+                    "",
+                );
                 ok(&json!({"id": "doc2", "status": "queued"}))
             }
             ("DELETE", ["v4", "memories"]) if only(body, &["containerTag", "id", "content", "reason"]) => {
@@ -341,7 +366,8 @@ impl MemoryWorld {
             ("POST", ["v1", "memory", "search"]) => {
                 let found = self.find("retaindb", &owner, body["query"].as_str().unwrap_or_default());
                 let rows = rows(&found, "content");
-                let nested: Vec<Value> = rows.into_iter().map(|row| json!({"memory": row, "score": 0.9})).collect();
+                let nested: Vec<Value> =
+                    rows.into_iter().map(|row| json!({"memory": row, "score": 0.9})).collect();
                 ok(&json!({"results": nested}))
             }
             ("POST", ["v1", "memory", "ingest", "session"]) => {
@@ -375,7 +401,9 @@ impl MemoryWorld {
             ("POST", ["api", "v1", "sessions"]) if only(body, &["session_id"]) => {
                 result(json!({"session_id": body["session_id"]}))
             }
-            ("POST", ["api", "v1", "sessions", _, "messages"]) if only(body, &["role", "content", "parts"]) => {
+            ("POST", ["api", "v1", "sessions", _, "messages"])
+                if only(body, &["role", "content", "parts"]) =>
+            {
                 self.store("openviking", peer, body["content"].as_str().unwrap_or_default());
                 result(json!({}))
             }
@@ -387,9 +415,7 @@ impl MemoryWorld {
                 if only(body, &["query", "limit", "target_uri", "score_threshold"]) =>
             {
                 let found = self.find("openviking", peer, body["query"].as_str().unwrap_or_default());
-                let row = |(at, text): &(usize, String)| {
-                    json!({"uri": format!("viking://user/memories/{at}.md"), "abstract": text, "level": 2, "score": 0.8})
-                };
+                let row = |(at, text): &(usize, String)| json!({"uri": format!("viking://user/memories/{at}.md"), "abstract": text, "level": 2, "score": 0.8});
                 let memories: Vec<Value> = found.iter().map(row).collect();
                 result(json!({"memories": memories, "resources": [], "skills": [], "total": found.len()}))
             }
@@ -423,7 +449,8 @@ impl MemoryWorld {
         let mut vector = vec![0.0; self.synonyms.len() + OTHERS];
         for word in words(text) {
             let group = self.synonyms.iter().position(|group| group.contains(&word));
-            let other = word.bytes().fold(7_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+            let other =
+                word.bytes().fold(7_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
             let (at, weight) = match group {
                 Some(group) => (group, 1.0),
                 None => (self.synonyms.len() + other % OTHERS, 0.1),

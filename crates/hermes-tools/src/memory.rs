@@ -7,8 +7,8 @@ use hermes_knowledge::{MemoryChange, MemoryFile, MemoryRefusal, MemoryState, Mem
 use hermes_text::ellipsize;
 use hermes_types::{
     ApprovalDecision, BoxFuture, CallKind, CallPolicy, Danger, MemoryWrite, OutcomeStatus, Provenance,
-    ResultAuthor, TaskId, Tool, ToolContext, ToolDescriptor, ToolEvent, ToolInvocation, ToolOutcome, ToolRole,
-    ToolSpec, ToolUser, UserAnswer, UserQuestion,
+    ResultAuthor, TaskId, Tool, ToolContext, ToolDescriptor, ToolEvent, ToolInvocation, ToolOutcome,
+    ToolRole, ToolSpec, ToolUser, UserAnswer, UserQuestion,
 };
 use serde_json::{Map, Value, json};
 

@@ -56,9 +56,9 @@ pub use platform::{
 pub use platform_request::{PlatformRequest, PlatformRequests, PlatformResponse};
 pub use port::{
     Channel, ChannelCapabilities, ChannelError, CommandOutput, ConnectionStatus, DeltaSink, Environment,
-    Frontend, Intake, IntakeOutcome, InvitationDecision, LengthUnit, MessageSender,
-    MessageStatus, Model, RunError, SendOutcome, ShellCommand, SideModel, SubagentOutcome, SubagentReport,
-    SubagentSpawner, SubagentTask, SubagentToolCall, Tool, ToolContext, TurnHooks,
+    Frontend, Intake, IntakeOutcome, InvitationDecision, LengthUnit, MessageSender, MessageStatus, Model,
+    RunError, SendOutcome, ShellCommand, SideModel, SubagentOutcome, SubagentReport, SubagentSpawner,
+    SubagentTask, SubagentToolCall, Tool, ToolContext, TurnHooks,
 };
 pub use provenance::{ContextItem, Provenance};
 pub use raw_json::{JsonFields, RawJson};

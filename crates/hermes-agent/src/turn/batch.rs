@@ -12,9 +12,8 @@ use hermes_store::{Error as StoreError, FinishedCall, NewMessage, NewToolCall, S
 use hermes_text::{head, single_line};
 use hermes_types::{
     ApprovalDecision, BoxFuture, CallId, CallKind, Cancel, Frontend, HookEvent, MemoryWrite, Message,
-    OutcomeStatus,
-    Provenance, ResultSize, ToolCall, ToolContext, ToolEvent, ToolInvocation, ToolOutcome, ToolRole,
-    TurnEvent, TurnId, UserAnswer, UserQuestion,
+    OutcomeStatus, Provenance, ResultSize, ToolCall, ToolContext, ToolEvent, ToolInvocation, ToolOutcome,
+    ToolRole, TurnEvent, TurnId, UserAnswer, UserQuestion,
 };
 use serde_json::{Map, Value};
 

@@ -7,7 +7,8 @@
 use futures_util::future::{Either, select};
 use hermes_store::{LeaseOutcome, NewMessage, NewSession, TurnOpening};
 use hermes_types::{
-    BoxFuture, Cancel, FinishedTurn, Frontend, HookEvent, Message, Role, ToolEvent, Turn, TurnEvent, TurnId, TurnState,
+    BoxFuture, Cancel, FinishedTurn, Frontend, HookEvent, Message, Role, ToolEvent, Turn, TurnEvent, TurnId,
+    TurnState,
 };
 
 use super::TurnInput;
@@ -146,13 +147,13 @@ impl<'a> LeasedTurn<'a> {
             .close_turn(&scope.turn, result.state, result.error.clone(), self.agent.clock.now())
             .await?;
         ended?;
-        self.finish(&result).await;
+        self.finish(&result);
         self.frontend.show(TurnEvent::TurnEnded { session: self.conversation.session.clone() });
         Ok(result)
     }
 
     /// Runs what follows an answer; no failure here affects the turn.
-    async fn finish(&self, result: &TurnResult) {
+    fn finish(&self, result: &TurnResult) {
         log::write_after_turn(self.agent, self.conversation);
         if result.state == TurnState::Done {
             for tool in &self.agent.tools {

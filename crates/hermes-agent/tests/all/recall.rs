@@ -261,7 +261,7 @@ impl StandIn {
                 vector[group] += 1.0;
             }
             let is_name = |name: &&str| name.to_lowercase() == word || code_of(name) == word;
-            if let Some(name) = NAMES.iter().position(|name| is_name(&name)) {
+            if let Some(name) = NAMES.iter().position(is_name) {
                 vector[SYNONYMS.len() + name] += 1.0;
             }
         }
@@ -337,7 +337,8 @@ fn facts_are_recalled_in_other_words() {
     for (at, name) in NAMES.iter().enumerate() {
         for (number, question) in questions_in_other_words(name).iter().enumerate() {
             let fact = &facts[at * 5 + number];
-            let finds = |note: &Option<String>| note.as_ref().is_some_and(|note| note.contains(&fact.statement));
+            let finds =
+                |note: &Option<String>| note.as_ref().is_some_and(|note| note.contains(&fact.statement));
             hits += usize::from(finds(&months.ask_by_meaning(&index, question)));
             by_words += usize::from(finds(&months.ask(question)));
         }
@@ -376,7 +377,9 @@ fn a_statement_that_was_replaced_is_marked_by_meaning() {
     for name in NAMES.iter().take(20) {
         let question = format!("In what town is {}'s residence?", code_of(name));
         let note = months.ask_by_meaning(&index, &question).unwrap();
-        let line = |word: &str| note.lines().find(|line| line.contains(word) && line.contains(name)).map(str::to_owned);
+        let line = |word: &str| {
+            note.lines().find(|line| line.contains(word) && line.contains(name)).map(str::to_owned)
+        };
         assert!(line("Valparaiso").is_some_and(|line| !line.contains("(older")), "{note}");
         assert!(line("last spring").is_some_and(|line| line.contains("(older")), "{note}");
     }

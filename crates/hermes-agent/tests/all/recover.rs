@@ -26,7 +26,8 @@ async fn cut_off(bench: &AgentFixture) -> TurnId {
     let session = hermes_store::NewSession::new("s".into(), "cli", Timestamp(1.0));
     let asked = vec![NewMessage::new(Message::user("do it"), Timestamp(1.0))];
     let gone = HolderId::new(format!("{}-gone", i32::MAX));
-    let opening = TurnOpening { session, messages: asked, turn: turn.clone(), inbox: Vec::new(), speaker: None };
+    let opening =
+        TurnOpening { session, messages: asked, turn: turn.clone(), inbox: Vec::new(), speaker: None };
     let span = std::time::Duration::from_mins(5);
     store.begin_turn(opening, &gone, span).await.unwrap();
     store.acquire_lease("s", &gone, bench.agent.clock().now(), span).await.unwrap();

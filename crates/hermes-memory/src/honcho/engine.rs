@@ -12,7 +12,8 @@ use super::session_name::session_name;
 use super::settings::{HonchoMemoryMode, HonchoRecallMode, HonchoSettings, HonchoWriteFrequency};
 use crate::client::{EngineAccess, EngineClient, KeyHeader, texts_in};
 use crate::engine::{
-    EngineHealth, EngineResult, MemoryEngine, MemoryScope, SpokenMessage, number, optional, required, safe_name,
+    EngineHealth, EngineResult, MemoryEngine, MemoryScope, SpokenMessage, number, optional, required,
+    safe_name,
 };
 
 const API: &str = "v3";
@@ -78,10 +79,8 @@ impl Honcho {
         query: &[(&str, &str)],
         body: Option<&Value>,
     ) -> EngineResult<Value> {
-        let whole: Vec<&str> = [API, "workspaces", &self.settings.workspace]
-            .into_iter()
-            .chain(path.iter().copied())
-            .collect();
+        let whole: Vec<&str> =
+            [API, "workspaces", &self.settings.workspace].into_iter().chain(path.iter().copied()).collect();
         self.client.send(method, &whole, query, body).await
     }
 
@@ -149,7 +148,12 @@ impl Honcho {
             body["target"] = json!(about);
         }
         let answer = self.post(&["peers", &ai, "chat"], &body).await?;
-        Ok(answer.get("content").and_then(Value::as_str).map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned))
+        Ok(answer
+            .get("content")
+            .and_then(Value::as_str)
+            .map(str::trim)
+            .filter(|t| !t.is_empty())
+            .map(str::to_owned))
     }
 
     async fn conclude(&self, scope: &MemoryScope, fact: &str) -> EngineResult<()> {
@@ -198,11 +202,8 @@ impl Honcho {
         let (user, ai) = (self.user(scope), self.ai());
         let mut messages = Vec::new();
         for said in turn {
-            let is_wanted = match said.is_user {
-                true => self.settings.user_mode != HonchoMemoryMode::Local,
-                false => self.settings.ai_mode != HonchoMemoryMode::Local,
-            };
-            if !is_wanted {
+            let mode = if said.is_user { self.settings.user_mode } else { self.settings.ai_mode };
+            if mode == HonchoMemoryMode::Local {
                 continue;
             }
             let peer = if said.is_user { &user } else { &ai };
@@ -329,8 +330,13 @@ impl MemoryEngine for Honcho {
                     self.prepare_peers(&user, &ai).await?;
                     let body = json!({"target": user, "search_query": query});
                     let answer = self.post(&["peers", &ai, "representation"], &body).await?;
-                    let text = answer.get("representation").and_then(Value::as_str).unwrap_or_default().trim();
-                    Ok(if text.is_empty() { "No relevant context found.".to_owned() } else { head(text, limit).to_owned() })
+                    let text =
+                        answer.get("representation").and_then(Value::as_str).unwrap_or_default().trim();
+                    Ok(if text.is_empty() {
+                        "No relevant context found.".to_owned()
+                    } else {
+                        head(text, limit).to_owned()
+                    })
                 }
                 "honcho_context" => {
                     let about = if optional(arguments, "peer") == Some("ai") { &ai } else { &user };

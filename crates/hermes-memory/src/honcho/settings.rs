@@ -60,8 +60,6 @@ pub enum HonchoWriteFrequency {
 pub struct HonchoSettings {
     pub key: Option<Secret>,
     pub url: String,
-    /// Whether an address was set; the cloud otherwise.
-    pub is_own_server: bool,
     pub is_enabled: bool,
     pub workspace: String,
     pub environment: String,
@@ -89,10 +87,15 @@ pub struct HonchoSettings {
 }
 
 impl HonchoSettings {
+    /// Tells whether another address than that of the hosted service is set.
+    pub fn is_own_server(&self) -> bool {
+        self.url != CLOUD
+    }
+
     /// Tells whether there is a key or an address, and Honcho is not switched off.
     pub fn is_active(&self) -> bool {
         self.is_enabled
-            && (self.key.is_some() || self.is_own_server)
+            && (self.key.is_some() || self.is_own_server())
             && (self.user_mode != HonchoMemoryMode::Local || self.ai_mode != HonchoMemoryMode::Local)
     }
 
@@ -144,7 +147,10 @@ impl HonchoFile {
     /// Returns a setting: of the block, or of the root.
     fn value(&self, name: &str) -> Option<&Value> {
         let usable = |value: &&Value| !value.is_null();
-        self.host().and_then(|host| host.get(name)).filter(usable).or_else(|| self.root.get(name).filter(usable))
+        self.host()
+            .and_then(|host| host.get(name))
+            .filter(usable)
+            .or_else(|| self.root.get(name).filter(usable))
     }
 
     fn text(&self, name: &str) -> Option<String> {
@@ -192,9 +198,9 @@ impl HonchoFile {
             list.map(|items| items.iter().filter_map(Value::as_str).map(str::to_owned).collect())
                 .unwrap_or_default()
         };
-        let environment = self.text("environment").or_else(|| from_env("HONCHO_ENVIRONMENT").map(str::to_owned));
+        let environment =
+            self.text("environment").or_else(|| from_env("HONCHO_ENVIRONMENT").map(str::to_owned));
         HonchoSettings {
-            is_own_server: url.is_some(),
             url: url.unwrap_or_else(|| CLOUD.to_owned()),
             is_enabled: self.problem.is_none() && self.flag("enabled", true),
             workspace: self.text("workspace").unwrap_or_else(|| HOST.to_owned()),

@@ -48,8 +48,13 @@ async fn stores_and_recalls(service: &str, emulator: &str, owner: &str) {
     };
     assert!(kept.join("\n").contains("Likes zeppelins."), "{name}: {kept:?}");
     assert_eq!(talk.memory.take_notice(), None, "{name}");
-    let refused: Vec<String> =
-        bench.servers.calls("").into_iter().filter(|call| call.status >= 400).map(|call| call.target).collect();
+    let refused: Vec<String> = bench
+        .servers
+        .calls("")
+        .into_iter()
+        .filter(|call| call.status >= 400)
+        .map(|call| call.target)
+        .collect();
     assert_eq!(refused, Vec::<String>::new(), "{name}");
 }
 
@@ -117,7 +122,11 @@ async fn tools_answer() {
         (
             "retaindb",
             vec![
-                ("retaindb_remember", json!({"content": "Olga likes lemons.", "memory_type": "preference"}), "Stored"),
+                (
+                    "retaindb_remember",
+                    json!({"content": "Olga likes lemons.", "memory_type": "preference"}),
+                    "Stored",
+                ),
                 ("retaindb_search", json!({"query": "lemons"}), "[id-0] Olga likes lemons."),
                 ("retaindb_context", json!({"query": "lemons"}), "Packed context."),
                 ("retaindb_profile", json!({}), "Olga likes lemons."),
@@ -128,7 +137,11 @@ async fn tools_answer() {
             "openviking",
             vec![
                 ("viking_remember", json!({"content": "Olga likes lemons."}), "Stored"),
-                ("viking_search", json!({"query": "lemons"}), "viking://user/memories/0.md: Olga likes lemons."),
+                (
+                    "viking_search",
+                    json!({"query": "lemons"}),
+                    "viking://user/memories/0.md: Olga likes lemons.",
+                ),
                 ("viking_read", json!({"uri": "viking://x", "level": "overview"}), "overview of viking://x"),
                 ("viking_read", json!({"uri": "http://127.0.0.1/"}), "must begin with viking://"),
                 ("viking_browse", json!({}), "viking://user/memories"),
@@ -185,7 +198,10 @@ fn what_cannot_be_used_is_refused_with_the_reason() {
         ("", "supermemory", "needs a key: set SUPERMEMORY_API_KEY"),
     ] {
         let found = refusal(service, name);
-        assert!(found.starts_with(&format!("memory.provider: {name} ")) && found.contains(expected), "{found}");
+        assert!(
+            found.starts_with(&format!("memory.provider: {name} ")) && found.contains(expected),
+            "{found}"
+        );
     }
     let bench = Bench::new("own-mem0").with_env("MEM0_HOST", "file:///etc/passwd");
     let found = bench.engine("mem0").err().unwrap();

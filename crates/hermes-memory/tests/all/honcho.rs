@@ -10,7 +10,8 @@ use super::support::{Bench, Talk};
 
 fn settings(file: &str) -> HonchoSettings {
     let home = TempHome::builder().file("honcho.json", file).build().unwrap();
-    HonchoFile::load(&Home::new(home.path()), home.path()).settings(&Env::from_pairs(Vec::<(String, String)>::new()))
+    HonchoFile::load(&Home::new(home.path()), home.path())
+        .settings(&Env::from_pairs(Vec::<(String, String)>::new()))
 }
 
 #[test]
@@ -20,14 +21,17 @@ fn the_block_wins_over_the_root_and_the_root_over_the_default() {
             "hosts": {"hermes": {"peerName": "olga", "recallMode": "tools", "contextTokens": 100,
                 "memoryMode": {"olga": "honcho", "hermes": "hybrid"}, "dialecticReasoningLevel": "huge"}}}"#,
     );
-    assert_eq!((found.peer.as_str(), found.workspace.as_str(), found.ai_peer.as_str()), ("olga", "shared", "hermes"));
+    assert_eq!(
+        (found.peer.as_str(), found.workspace.as_str(), found.ai_peer.as_str()),
+        ("olga", "shared", "hermes")
+    );
     assert_eq!(found.recall_mode, HonchoRecallMode::Tools);
     assert_eq!((found.user_mode, found.ai_mode), (HonchoMemoryMode::Honcho, HonchoMemoryMode::Hybrid));
     assert!(found.is_active() && found.replaces_profile() && !found.replaces_notes());
     assert_eq!((found.reasoning_level.as_str(), found.dialectic_chars), ("low", 600));
     assert_eq!(found.sessions, [("/a".to_owned(), "alpha".to_owned())]);
 
-    assert!(!settings(r#"{}"#).is_active());
+    assert!(!settings("{}").is_active());
     assert!(settings(r#"{"baseUrl": "http://localhost:8000"}"#).is_active());
     assert!(!settings(r#"{"apiKey": "k", "hosts": {"hermes": {"enabled": false}}}"#).is_active());
     assert!(!settings(r#"{"apiKey": "k", "hosts": {"hermes": {"memoryMode": "local"}}}"#).is_active());
@@ -36,7 +40,10 @@ fn the_block_wins_over_the_root_and_the_root_over_the_default() {
 
 #[test]
 fn unknown_fields_stay_and_a_broken_file_is_not_replaced() {
-    let home = TempHome::builder().file("honcho.json", r#"{"other": 1, "hosts": {"obsidian": {"x": 2}}}"#).build().unwrap();
+    let home = TempHome::builder()
+        .file("honcho.json", r#"{"other": 1, "hosts": {"obsidian": {"x": 2}}}"#)
+        .build()
+        .unwrap();
     let at = Home::new(home.path());
     let mut file = HonchoFile::load(&at, home.path());
     file.set("peerName", json!("olga"));
@@ -72,7 +79,11 @@ async fn strategies_name_sessions() {
         (json!({"sessionStrategy": "per-directory"}), None, "project"),
         (json!({"sessionStrategy": "per-repo"}), None, "project"),
         (json!({"sessionStrategy": "global", "workspace": "w1"}), None, "w1"),
-        (json!({"sessionStrategy": "global", "sessionPeerPrefix": true, "peerName": "olga"}), None, "olga-hermes"),
+        (
+            json!({"sessionStrategy": "global", "sessionPeerPrefix": true, "peerName": "olga"}),
+            None,
+            "olga-hermes",
+        ),
         (json!({"sessionStrategy": "per-directory"}), Some("7"), "telegram_7-20260101_s1"),
     ] {
         assert_eq!(session_of(block.clone(), account).await, [expected], "{block}");
@@ -152,8 +163,14 @@ async fn the_four_tools_and_the_dialectic_answer() {
     let found = talk.call("honcho_search", json!({"query": "tortoise", "max_tokens": 2})).await;
     assert_eq!(found, r#"{"result":"Olga kee"}"#);
     assert!(talk.call("honcho_context", json!({"query": "Who?"})).await.contains("about user (low)"));
-    assert!(talk.call("honcho_context", json!({"query": "Who?", "peer": "ai"})).await.contains("about hermes"));
-    assert!(talk.call("honcho_conclude", json!({"conclusion": "Likes figs."})).await.contains("Stored: Likes figs."));
+    assert!(
+        talk.call("honcho_context", json!({"query": "Who?", "peer": "ai"})).await.contains("about hermes")
+    );
+    assert!(
+        talk.call("honcho_conclude", json!({"conclusion": "Likes figs."}))
+            .await
+            .contains("Stored: Likes figs.")
+    );
     assert_eq!(bench.servers.stored("honcho-conclusion", "user"), ["Likes figs."]);
     // After a turn Honcho is asked about the person; the next turn has the answer.
     talk.say("I feed the tortoise.", "Good.");

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use super::support::{Bench, Talk};
 
 /// Returns the Python with the clients, if it is installed.
-#[expect(clippy::disallowed_methods, reason = "the script that installs the clients says where it put them")]
 fn python() -> Option<PathBuf> {
     let peers = std::env::var_os("HERMES_PEERS").map_or_else(
         || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/hermes-peers"),

@@ -14,8 +14,8 @@ use hermes_net::{Config, HttpClient};
 use hermes_task::SystemClock;
 use hermes_testkit::{MEMORY_KEY, MemoryServers, TempHome};
 use hermes_types::{
-    Cancel, Clock, Deadline, ExternalMemory as _, FinishedTurn, Frontend, MemoryPlace, SessionId, TaskId, Tool,
-    ToolContext, ToolInvocation, TurnEvent, TurnId, UserAnswer, UserQuestion,
+    Cancel, Clock, Deadline, ExternalMemory as _, FinishedTurn, Frontend, MemoryPlace, SessionId, TaskId,
+    Tool, ToolContext, ToolInvocation, TurnEvent, TurnId, UserAnswer, UserQuestion,
 };
 
 pub(crate) struct Bench {
@@ -34,12 +34,16 @@ impl Bench {
         let env = match service {
             "honcho" => vec![key("HONCHO_API_KEY"), set("HONCHO_BASE_URL", servers.base("honcho"))],
             "own-mem0" => vec![key("MEM0_API_KEY"), set("MEM0_HOST", servers.base("own-mem0"))],
-            "hindsight" => vec![key("HINDSIGHT_API_KEY"), set("HINDSIGHT_API_URL", servers.base("hindsight"))],
+            "hindsight" => {
+                vec![key("HINDSIGHT_API_KEY"), set("HINDSIGHT_API_URL", servers.base("hindsight"))]
+            }
             "supermemory" => {
                 vec![key("SUPERMEMORY_API_KEY"), set("SUPERMEMORY_BASE_URL", servers.base("supermemory"))]
             }
             "retaindb" => vec![key("RETAINDB_API_KEY"), set("RETAINDB_BASE_URL", servers.base("retaindb"))],
-            "openviking" => vec![key("OPENVIKING_API_KEY"), set("OPENVIKING_URL", servers.base("openviking"))],
+            "openviking" => {
+                vec![key("OPENVIKING_API_KEY"), set("OPENVIKING_URL", servers.base("openviking"))]
+            }
             _ => Vec::new(),
         };
         let home = TempHome::builder().build().unwrap();

@@ -66,7 +66,9 @@ pub(crate) enum MemoryCommand {
     #[default]
     Status,
     /// Choose a memory service, such as Honcho or Mem0
-    #[command(after_help = "Examples:\n  hermes memory setup\n  hermes memory setup mem0\n  hermes memory setup hindsight --url http://localhost:8888")]
+    #[command(
+        after_help = "Examples:\n  hermes memory setup\n  hermes memory setup mem0\n  hermes memory setup hindsight --url http://localhost:8888"
+    )]
     Setup {
         /// The service; asked for if it is left out
         service: Option<String>,

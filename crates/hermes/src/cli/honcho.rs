@@ -11,7 +11,9 @@ pub(crate) enum HonchoCommand {
     #[default]
     Status,
     /// Ask for a key and use Honcho as the memory service
-    #[command(after_help = "Examples:\n  hermes honcho setup\n  hermes honcho setup --url http://localhost:8000")]
+    #[command(
+        after_help = "Examples:\n  hermes honcho setup\n  hermes honcho setup --url http://localhost:8000"
+    )]
     Setup {
         /// The address of a server of your own
         #[arg(long, value_name = "URL")]

@@ -2,8 +2,8 @@
 
 mod care;
 mod curator;
-mod honcho;
 mod extensions;
+mod honcho;
 mod mcp;
 mod research;
 mod secrets;
@@ -19,9 +19,9 @@ pub(crate) use care::{
     AuditLevel, CheckpointsCommand, ClawCommand, ClawPreset, DebugCommand, MemoryCommand, MemorySelection,
     MigrateClawArguments, SecurityCommand, SkillConflict, SlackCommand, WhatsAppArguments,
 };
-pub(crate) use honcho::{HonchoCommand, HonchoMode};
 pub(crate) use curator::{BundlesCommand, CuratorCommand};
 pub(crate) use extensions::{HooksCommand, PluginsCommand};
+pub(crate) use honcho::{HonchoCommand, HonchoMode};
 pub(crate) use mcp::{McpAddArguments, McpCommand, McpInstallArguments};
 pub(crate) use research::{BatchAction, BatchArguments, CompressArguments};
 pub(crate) use secrets::{BitwardenCommand, OnePasswordCommand, SecretsCommand};

@@ -36,7 +36,9 @@ pub(crate) fn run(command: HonchoCommand, context: &ProgramContext, output: &Con
     let mut file = HonchoFile::load(&context.home, &home);
     match command {
         HonchoCommand::Status => status(&file, context, output)?,
-        HonchoCommand::Setup { url, key, peer } => setup(file, url, key, peer, context, output)?,
+        HonchoCommand::Setup { url, key, peer } => {
+            setup(file, url.as_deref(), key, peer.as_deref(), context, output)?;
+        }
         HonchoCommand::Sessions | HonchoCommand::Map { name: None } => list_sessions(&file, output),
         HonchoCommand::Map { name: Some(name) } => {
             let plain = plain_name(&name);
@@ -78,7 +80,8 @@ pub(crate) fn run(command: HonchoCommand, context: &ProgramContext, output: &Con
             ];
             change(&mut file, changes, output)?;
             let settings = file.settings(&context.env);
-            let limit = settings.context_tokens.map_or("no limit".to_owned(), |tokens| format!("{tokens} tokens"));
+            let limit =
+                settings.context_tokens.map_or("no limit".to_owned(), |tokens| format!("{tokens} tokens"));
             output.line(&format!("Recalled text: {limit}"));
             output.line(&format!("About you:     {} characters", settings.dialectic_chars));
         }
@@ -144,9 +147,9 @@ fn status(file: &HonchoFile, context: &ProgramContext, output: &Console) -> Resu
 
 fn setup(
     mut file: HonchoFile,
-    url: Option<String>,
+    url: Option<&str>,
     key: Option<String>,
-    peer: Option<String>,
+    peer: Option<&str>,
     context: &ProgramContext,
     output: &Console,
 ) -> Result<()> {
@@ -157,13 +160,13 @@ fn setup(
         None => output.ask_secret("Key of Honcho (empty for none): "),
     };
     let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
-    if key.is_none() && url.is_none() && known.key.is_none() && !known.is_own_server {
+    if key.is_none() && url.is_none() && known.key.is_none() && !known.is_own_server() {
         bail!("Honcho needs a key or an address; nothing was changed. Use --key or --url");
     }
-    if let Some(url) = &url {
+    if let Some(url) = url {
         file.set_root("baseUrl", json!(url));
     }
-    if let Some(peer) = &peer {
+    if let Some(peer) = peer {
         file.set("peerName", json!(plain_name(peer)));
     }
     file.set("enabled", json!(true));
@@ -181,7 +184,8 @@ fn setup(
 fn list_sessions(file: &HonchoFile, output: &Console) {
     let sessions = file.sessions();
     if sessions.is_empty() {
-        output.line("No folder has a session of its own. `hermes honcho map NAME` names that of this folder.");
+        output
+            .line("No folder has a session of its own. `hermes honcho map NAME` names that of this folder.");
     }
     for (folder, name) in sessions {
         output.line(&format!("{name}  {folder}"));

@@ -10,14 +10,14 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use hermes_agent::TranscriptRecall;
 use hermes_config::env::dotenv;
-use hermes_config::{Config, ManagedMode, set};
 use hermes_config::settings::MemorySettings;
+use hermes_config::{Config, ManagedMode, set};
 use hermes_knowledge::{
     ChatIdentity, MemoryAuthor, MemoryFile, MemoryRecord, MemoryStore, People, PersonName,
 };
+use hermes_memory::{KNOWN_ENGINES, KnownEngine};
 use hermes_store::{RecallScope, Store};
 use hermes_task::SystemClock;
-use hermes_memory::{KNOWN_ENGINES, KnownEngine};
 use hermes_text::ellipsize;
 use hermes_types::Clock;
 
@@ -299,17 +299,16 @@ fn setup(
     context: &ProgramContext,
     output: &Console,
 ) -> Result<()> {
-    let chosen: &KnownEngine = match service {
-        Some(name) => KNOWN_ENGINES.iter().find(|known| known.name == name).with_context(|| {
+    let chosen: &KnownEngine = if let Some(name) = service {
+        KNOWN_ENGINES.iter().find(|known| known.name == name).with_context(|| {
             let names: Vec<&str> = KNOWN_ENGINES.iter().map(|known| known.name).collect();
             format!("'{name}' is not a memory service of this release; use one of {}", names.join(", "))
-        })?,
-        None => {
-            let rows: Vec<String> = KNOWN_ENGINES.iter().map(|known| known.label.to_owned()).collect();
-            match output.choose("Memory service", &rows, 0).and_then(|row| KNOWN_ENGINES.get(row)) {
-                Some(known) => known,
-                None => bail!("no service was chosen; name one, as in `hermes memory setup mem0`"),
-            }
+        })?
+    } else {
+        let rows: Vec<String> = KNOWN_ENGINES.iter().map(|known| known.label.to_owned()).collect();
+        match output.choose("Memory service", &rows, 0).and_then(|row| KNOWN_ENGINES.get(row)) {
+            Some(known) => known,
+            None => bail!("no service was chosen; name one, as in `hermes memory setup mem0`"),
         }
     };
     let is_set = |variable: &str| !variable.is_empty() && context.env.get(variable).is_some();

@@ -79,7 +79,9 @@ impl MemoryServices {
         match state.opened.clone().map(|(_, opened)| opened)? {
             Ok(service) => Some(service),
             Err(reason) => {
-                state.tell(&format!("{reason}. What was said earlier is recalled from the transcripts instead"));
+                state.tell(&format!(
+                    "{reason}. What was said earlier is recalled from the transcripts instead"
+                ));
                 None
             }
         }

@@ -97,7 +97,7 @@ pub(crate) fn for_account(
         hermes_knowledge::MemoryStore::in_folder(person.folder(&context.home), memory_limits(config))
             .recorded(hermes_knowledge::MemoryAuthor::Agent, runtime.clock.clone())
     });
-    let memory = memory_of(&person, identity.as_ref(), &account, &accounts, runtime, from);
+    let memory = memory_of(person.as_ref(), identity.as_ref(), &account, &accounts, runtime, from);
     let is_shared = account.sharing == ConversationSharing::Shared;
     let memory = match profile.clone().filter(|_| is_shared) {
         Some(profile) => Some(Arc::new(SpeakerProfile::new(profile, memory)) as Arc<dyn ExternalMemory>),
@@ -131,7 +131,7 @@ pub(crate) fn for_account(
 /// Returns what is recalled for an account: in private, what the person said; before others, what was said before
 /// the same others.
 fn memory_of(
-    person: &Option<PersonName>,
+    person: Option<&PersonName>,
     identity: Option<&ChatIdentity>,
     account: &ChatAccount<'_>,
     accounts: &Accounts<'_>,
@@ -161,11 +161,7 @@ fn memory_of(
     Some(Arc::new(recall(runtime, from, scope)?))
 }
 
-fn recall(
-    runtime: &ProgramRuntime,
-    from: ProgramConfig<'_>,
-    scope: RecallScope,
-) -> Option<TranscriptRecall> {
+fn recall(runtime: &ProgramRuntime, from: ProgramConfig<'_>, scope: RecallScope) -> Option<TranscriptRecall> {
     let config = from.config;
     let is_wanted = config.non_empty_text("memory.provider").as_deref() != Some(NO_RECALL)
         && config.flag("memory.memory_enabled");

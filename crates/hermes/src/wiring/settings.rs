@@ -41,11 +41,7 @@ impl MemoryStores {
             notes_elsewhere: honcho.as_ref().and_then(|honcho| elsewhere(honcho.replaces_notes())),
             profile_elsewhere: honcho.as_ref().and_then(|honcho| elsewhere(honcho.replaces_profile())),
         };
-        Self {
-            notes: store(settings.memory_enabled),
-            profile: store(settings.user_profile_enabled),
-            rules,
-        }
+        Self { notes: store(settings.memory_enabled), profile: store(settings.user_profile_enabled), rules }
     }
 }
 

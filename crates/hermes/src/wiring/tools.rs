@@ -105,16 +105,8 @@ pub(crate) fn with_present_servers(
 
 fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig<'_>) -> ToolRegistry {
     let ProgramConfig { context, config } = from;
-    let ToolParts {
-        folder,
-        user_home,
-        memory_stores,
-        service_tools,
-        checkpoints,
-        side,
-        vision,
-        mixture,
-    } = parts;
+    let ToolParts { folder, user_home, memory_stores, service_tools, checkpoints, side, vision, mixture } =
+        parts;
     let ProgramRuntime { store, clock, command_runtime, message_sender, .. } = runtime;
     let settings = TerminalSettings::resolve(config, &context.env);
     let sandbox = sandbox::sandbox(&settings, &user_home, context);
