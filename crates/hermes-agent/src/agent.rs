@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use hermes_store::Store;
 use hermes_types::{
-    CivilTime, Clock, Completion, Deadline, ExternalMemory, HolderId, Model, ModelError, ModelRequest,
-    SideModel, Timestamp, Tool, ToolSpec, TurnHooks,
+    CivilTime, Clock, Completion, Deadline, ExternalMemory, HolderId, MemoryPlace, Model, ModelError,
+    ModelRequest, SessionId, SideModel, Timestamp, Tool, ToolSpec, TurnHooks,
 };
 
 use crate::builder::AgentBuilder;
@@ -41,6 +41,8 @@ pub struct Agent {
     pub(crate) review_intervals: ReviewIntervals,
     pub(crate) external_memory: Option<Arc<dyn ExternalMemory>>,
     pub(crate) hooks: Option<Arc<dyn TurnHooks>>,
+    /// Who speaks, on a platform with many users.
+    pub(crate) speaker: Option<String>,
     pub(crate) folders: AgentFolders,
 }
 
@@ -161,6 +163,11 @@ impl Agent {
 
     pub fn compression(&self) -> Compression {
         self.compression
+    }
+
+    /// Describes where something is said, for a memory.
+    pub(crate) fn memory_place<'a>(&'a self, session: &'a SessionId) -> MemoryPlace<'a> {
+        MemoryPlace { session, folder: &self.prompt.folder }
     }
 
     pub(crate) fn today(&self) -> CivilTime {

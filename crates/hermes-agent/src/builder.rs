@@ -40,6 +40,7 @@ impl AgentBuilder {
             review_intervals: ReviewIntervals::default(),
             external_memory: None,
             hooks: None,
+            speaker: None,
             folders: AgentFolders::default(),
         })
     }
@@ -114,6 +115,12 @@ impl AgentBuilder {
 
     pub fn external_memory(mut self, memory: Option<Arc<dyn ExternalMemory>>) -> Self {
         self.agent.external_memory = memory;
+        self
+    }
+
+    /// Sets who speaks, on a platform with many users.
+    pub fn speaker(mut self, user_id: Option<String>) -> Self {
+        self.agent.speaker = user_id;
         self
     }
 

@@ -5,8 +5,8 @@
 
 use hermes_store::{EndReason, StoredMessage, ToolCallRecord};
 use hermes_types::{
-    HookEvent, Message, Role, SessionId, SessionKind, TaskId, Timestamp, Tool, ToolDescriptor, ToolEvent,
-    Turn, TurnId, Usage,
+    HookEvent, Message, Role, SessionChange, SessionId, SessionKind, TaskId, Timestamp, Tool, ToolDescriptor,
+    ToolEvent, Turn, TurnId, Usage,
 };
 
 use crate::agent::Agent;
@@ -227,7 +227,7 @@ impl Agent {
     ) -> Result<(), Error> {
         self.release_task(&conversation.task);
         if let Some(memory) = &self.external_memory {
-            memory.session_ended(&conversation.session);
+            memory.session_ended(self.memory_place(&conversation.session), &conversation.messages);
         }
         let describe = || {
             let mut facts = hooks::session_input(self, conversation);
@@ -259,6 +259,9 @@ impl Agent {
         let last = conversation.messages.len() - at;
         self.store.remove_last_messages(&conversation.session, last).await?;
         let taken = conversation.messages.split_off(at);
+        if let Some(memory) = &self.external_memory {
+            memory.session_changed(SessionChange::Rewound(&conversation.session));
+        }
         conversation.gauge = Gauge::default();
         Ok(taken.first().map(|message| message.content.text().into_owned()))
     }

@@ -23,9 +23,11 @@ mod result;
 mod review;
 mod settings;
 mod side_task;
+mod speaker_profile;
 mod subagent;
 mod title;
 mod turn;
+mod vector_index;
 mod working_place;
 
 pub use agent::{Agent, AgentModels, Calendar, ModelIdentityLine};
@@ -46,6 +48,8 @@ pub use settings::{
     AgentFolders, Compression, CompressionMode, RequestOptions, ReviewIntervals, SessionLogMode, TurnLimits,
     UnknownPricePolicy,
 };
+pub use speaker_profile::SpeakerProfile;
 pub use turn::TurnInput;
 pub use turn::gauge::{message_tokens, tool_tokens};
 pub use turn::reply::final_text;
+pub use vector_index::VectorIndex;

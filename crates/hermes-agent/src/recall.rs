@@ -1,14 +1,24 @@
-//! The built-in memory of past conversations: finds what was said earlier about the words of a new message.
+//! The built-in memory of past conversations: finds what was said earlier about the words of a new message, and, where
+//! an endpoint for embeddings is configured, what means something alike.
 //!
 //! It runs beside the start of a turn and has a time limit; a turn never waits longer, and never fails because of it.
-//! Invariant: it reads only the conversations of the person it was made for.
+//! What arrived by then is used. Invariant: it reads only the conversations it was made for.
 
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hermes_knowledge::{MemoryFile, MemoryStore, Statement, choose_recalled, recall_words, render_recalled};
-use hermes_store::{Error, PendingResult, RecallCandidate, RecallCandidates, RecallScope, Store};
-use hermes_types::{BoxFuture, CivilTime, Clock, ExternalMemory, SessionId, Timestamp};
+use hermes_knowledge::{
+    RecallEvidence, SimilarStatement, Statement, choose_recalled, recall_words, render_recalled,
+};
+use hermes_store::{
+    Error, PendingResult, RecallCandidate, RecallCandidates, RecallScope, SimilarMessage, Store,
+};
+use hermes_types::{
+    BoxFuture, CivilTime, Clock, ExternalMemory, FinishedTurn, MemoryPlace, SessionId, Timestamp,
+};
+
+use crate::vector_index::VectorIndex;
 
 /// The longest time that a turn waits.
 const TIME_LIMIT: Duration = Duration::from_millis(50);
@@ -19,25 +29,42 @@ pub struct TranscriptRecall {
     store: Store,
     clock: Arc<dyn Clock>,
     scope: RecallScope,
-    profile: Option<MemoryStore>,
+    vectors: Option<Arc<VectorIndex>>,
+    /// What the user is to be told, by whichever conversation takes it.
+    notice: Option<Arc<Mutex<Option<String>>>>,
 }
 
 impl TranscriptRecall {
     pub fn new(store: Store, clock: Arc<dyn Clock>, scope: RecallScope) -> Self {
-        Self { store, clock, scope, profile: None }
+        Self { store, clock, scope, vectors: None, notice: None }
     }
 
-    /// Adds the profile of the person who speaks to each message, for conversations that several people share: their
-    /// prompt is the same for all of them.
+    /// Recalls by meaning as well.
     #[must_use]
-    pub fn with_profile(self, profile: Option<MemoryStore>) -> Self {
-        Self { profile, ..self }
+    pub fn with_vectors(self, vectors: Option<Arc<VectorIndex>>) -> Self {
+        Self { vectors, ..self }
+    }
+
+    /// Sets what the user is to be told, by whichever conversation takes it.
+    #[must_use]
+    pub fn with_notice(self, notice: Arc<Mutex<Option<String>>>) -> Self {
+        Self { notice: Some(notice), ..self }
     }
 
     /// Finds statements of earlier conversations about these words, and waits for them without a runtime.
     pub fn search_blocking(&self, words: &str) -> Result<Option<String>, Error> {
         let Some((wanted, pending)) = self.start_search(words, None) else { return Ok(None) };
-        Ok(self.render(&wanted, pending.wait()?))
+        Ok(self.render(wanted, Some(pending.wait()?), Vec::new()))
+    }
+
+    /// Finds statements of earlier conversations about these words, and waits for all of them up to a limit.
+    pub async fn search(&self, words: &str, limit: Duration) -> Result<Option<String>, Error> {
+        self.find(words, None, limit).await
+    }
+
+    fn reads_anything(&self) -> bool {
+        let RecallScope { people, own_sources, chat, .. } = &self.scope;
+        !people.is_empty() || !own_sources.is_empty() || chat.is_some()
     }
 
     /// Starts the search for the words that say something; there may be none.
@@ -47,7 +74,7 @@ impl TranscriptRecall {
         current: Option<&SessionId>,
     ) -> Option<(Vec<String>, PendingResult<RecallCandidates>)> {
         let wanted = recall_words(words);
-        if wanted.is_empty() || (self.scope.people.is_empty() && self.scope.own_sources.is_empty()) {
+        if wanted.is_empty() || !self.reads_anything() {
             return None;
         }
         let scope = RecallScope { current: current.cloned(), ..self.scope.clone() };
@@ -55,21 +82,62 @@ impl TranscriptRecall {
         Some((wanted, pending))
     }
 
-    fn render(&self, wanted: &[String], found: RecallCandidates) -> Option<String> {
-        let statements = found.messages.into_iter().map(statement).collect();
-        let chosen = choose_recalled(wanted, &found.weights, statements, self.clock.now().seconds());
+    fn render(
+        &self,
+        words: Vec<String>,
+        found: Option<RecallCandidates>,
+        similar: Vec<SimilarMessage>,
+    ) -> Option<String> {
+        let RecallCandidates { messages, weights } = found.unwrap_or_default();
+        let as_similar = |found: SimilarMessage| SimilarStatement {
+            statement: statement(found.message),
+            similarity: f64::from(found.similarity),
+            vector: found.vector,
+        };
+        let evidence = RecallEvidence {
+            words,
+            weights,
+            by_words: messages.into_iter().map(statement).collect(),
+            by_meaning: similar.into_iter().map(as_similar).collect(),
+            min_similarity: self.vectors.as_ref().map_or(1.0, |vectors| vectors.min_similarity),
+        };
+        let chosen = choose_recalled(evidence, self.clock.now().seconds());
         render_recalled(&chosen, |at| day(Timestamp(at)))
     }
 
-    async fn note(&self, session: &SessionId, words: &str) -> Option<String> {
-        let (wanted, pending) = self.start_search(words, Some(session))?;
-        let searched = tokio::select! {
-            biased;
-            searched = pending => searched,
-            () = self.clock.sleep(TIME_LIMIT) => return None,
+    /// Asks for both at the same time, and uses what arrived within the limit.
+    async fn find(
+        &self,
+        text: &str,
+        current: Option<&SessionId>,
+        limit: Duration,
+    ) -> Result<Option<String>, Error> {
+        let Some((words, pending)) = self.start_search(text, current) else { return Ok(None) };
+        let scope = RecallScope { current: current.cloned(), ..self.scope.clone() };
+        let by_meaning = async {
+            match &self.vectors {
+                Some(vectors) => vectors.similar(text, scope).await,
+                None => Ok(Vec::new()),
+            }
         };
-        match searched {
-            Ok(found) => self.render(&wanted, found),
+        let mut by_words = pin!(pending);
+        let mut by_meaning = pin!(by_meaning);
+        let mut over = self.clock.sleep(limit);
+        let (mut found, mut similar) = (None, None);
+        while found.is_none() || similar.is_none() {
+            tokio::select! {
+                biased;
+                searched = &mut by_words, if found.is_none() => found = Some(searched?),
+                searched = &mut by_meaning, if similar.is_none() => similar = Some(searched?),
+                () = &mut over => break,
+            }
+        }
+        Ok(self.render(words, found, similar.unwrap_or_default()))
+    }
+
+    async fn note(&self, session: &SessionId, words: &str) -> Option<String> {
+        match self.find(words, Some(session), TIME_LIMIT).await {
+            Ok(note) => note,
             Err(error) => {
                 tracing::debug!(%error, "nothing is recalled");
                 None
@@ -83,27 +151,33 @@ impl ExternalMemory for TranscriptRecall {
         "builtin"
     }
 
-    fn recall<'a>(&'a self, session: &'a SessionId, words: &'a str) -> BoxFuture<'a, Option<String>> {
-        Box::pin(async move {
-            let profile = self.profile.as_ref().and_then(|profile| profile.prompt_block(MemoryFile::User));
-            let parts: Vec<String> = profile.into_iter().chain(self.note(session, words).await).collect();
-            (!parts.is_empty()).then(|| parts.join("\n\n"))
-        })
+    fn recall<'a>(&'a self, place: MemoryPlace<'a>, words: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(self.note(place.session, words))
     }
 
-    /// Does nothing: the transcript already holds the turn.
-    fn store_turn<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, ()> {
-        Box::pin(std::future::ready(()))
+    /// Computes missing vectors; the transcript itself already holds the turn.
+    fn store_turn(&self, _: MemoryPlace<'_>, _: FinishedTurn<'_>) {
+        if let Some(vectors) = &self.vectors {
+            vectors.update_later();
+        }
+    }
+
+    fn take_notice(&self) -> Option<String> {
+        let notice = self.notice.as_ref()?;
+        let notice = notice.lock().unwrap_or_else(PoisonError::into_inner).take();
+        notice.or_else(|| self.vectors.as_ref()?.take_notice())
     }
 }
 
 fn statement(found: RecallCandidate) -> Statement {
     Statement {
+        id: found.id.0,
         conversation: found.session.as_str().to_owned(),
         by_user: found.role == "user",
         source: found.source,
         at: found.at.seconds(),
         text: found.text,
+        follows_tools: found.follows_tools,
     }
 }
 

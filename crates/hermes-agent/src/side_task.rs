@@ -6,11 +6,13 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use hermes_types::{
     BoxFuture, Cancel, Completion, Deadline, Frontend, Message, Model, ModelRequest, SessionId, TaskId, Tool,
-    ToolContext, ToolEvent, ToolInvocation, ToolOutcome, TurnEvent, TurnId, UserAnswer, UserQuestion,
+    ToolContext, ToolEvent, ToolInvocation, ToolOutcome, ToolRole, TurnEvent, TurnId, UserAnswer,
+    UserQuestion,
 };
 
 use crate::agent::Agent;
 use crate::turn::calls::{CallCheck, check};
+use crate::turn::others_words::others_words_in;
 use crate::turn::request::{RequestAdditions, build_messages};
 
 /// A side task to run.
@@ -96,6 +98,11 @@ impl SideTaskRun {
                     task: self.task.clone(),
                 };
                 ready.tool.on_event(&call.task, ToolEvent::CallStarting(&call.name));
+                if ready.tool.descriptor().role == Some(ToolRole::Memory) {
+                    // The whole conversation is read again, so that its oldest words may be what is noted.
+                    let read = others_words_in(&agent.tools, &self.messages);
+                    ready.tool.on_event(&call.task, ToolEvent::OthersWordsRead(&read));
+                }
                 let context =
                     ToolContext { frontend: &NoFrontend, cancel, deadline, spawn: None, turn_model: None };
                 let run = std::panic::AssertUnwindSafe(ready.tool.run(&call, context)).catch_unwind();

@@ -85,6 +85,11 @@ impl TurnSubagentSpawner<'_> {
             Ok(result) => agent.store.tool_calls(&result.turn).await.unwrap_or_default(),
             Err(_) => Vec::new(),
         };
+        if let (Some(memory), Ok(Some(answer))) =
+            (&self.agent.external_memory, ran.as_ref().map(|result| result.response.as_deref()))
+        {
+            memory.delegated(self.agent.memory_place(&self.session), &job.goal, answer);
+        }
         let trace = trace_calls(conversation.messages(), &records);
         match ran {
             Ok(result) => {

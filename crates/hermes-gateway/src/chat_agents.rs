@@ -32,7 +32,8 @@ impl<'a> ChatParty<'a> {
         let is_private = self.place.kind == ChatKind::Dm;
         let sharing = if is_private { ConversationSharing::PerUser } else { isolation.of(self.place) };
         let user_id = self.sender.user_id.as_deref();
-        Some(ChatAccount { platform: self.platform, user_id, is_private, sharing })
+        let chat_id = Some(self.place.chat_id.as_str());
+        Some(ChatAccount { platform: self.platform, user_id, chat_id, is_private, sharing })
     }
 }
 

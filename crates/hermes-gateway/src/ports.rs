@@ -37,6 +37,8 @@ pub struct ChatAccount<'a> {
     pub platform: &'a str,
     /// Absent where the platform does not say who speaks.
     pub user_id: Option<&'a str>,
+    /// The chat that the person speaks in; absent where there is none, as in a job.
+    pub chat_id: Option<&'a str>,
     /// Whether nobody else reads the answers.
     pub is_private: bool,
     /// Whether others speak in the same conversation.

@@ -9,6 +9,7 @@ mod context_files;
 mod invocation;
 mod memory;
 mod memory_history;
+mod memory_origin;
 mod person;
 mod personality;
 mod recall;
@@ -26,8 +27,8 @@ pub use memory_history::{MemoryAuthor, MemoryRecord};
 pub use person::{ChatIdentity, People, PersonName};
 pub use personality::{BUILT_IN as BUILT_IN_PERSONALITIES, Personality, personality, personality_names};
 pub use recall::{
-    MAX_RECALLED, RecalledStatement, Statement, choose as choose_recalled, recall_words,
-    render as render_recalled,
+    MAX_RECALLED, RecallEvidence, RecalledStatement, SimilarStatement, Statement, choose as choose_recalled,
+    recall_words, render as render_recalled,
 };
 pub use skill_group::SkillGroup;
 pub use skills::store::bundle::BundleSource;

@@ -16,6 +16,7 @@ use hermes_types::Clock;
 use thiserror::Error;
 
 use crate::memory_history::{self, HistoryRecorder, MemoryAuthor, MemoryRecord};
+use crate::memory_origin::{self, Origins};
 
 const DELIMITER: &str = "\n§\n";
 const RULE_WIDTH: usize = 46;
@@ -107,6 +108,8 @@ pub struct MemoryStore {
     folder: PathBuf,
     limits: MemoryLimits,
     recorder: Option<HistoryRecorder>,
+    /// Where the words of the next changes came from, if from others than the person.
+    origin: Option<String>,
 }
 
 impl MemoryStore {
@@ -116,13 +119,24 @@ impl MemoryStore {
 
     /// Opens the files in a folder of their own, such as that of one person.
     pub fn in_folder(folder: PathBuf, limits: MemoryLimits) -> Self {
-        Self { folder, limits, recorder: None }
+        Self { folder, limits, recorder: None, origin: None }
     }
 
     /// Records each change, so that it can be undone.
     #[must_use]
     pub fn recorded(self, author: MemoryAuthor, clock: Arc<dyn Clock>) -> Self {
         Self { recorder: Some(HistoryRecorder { author, clock }), ..self }
+    }
+
+    /// Marks what is written next with the sources of words that the model read before; none for the person's own.
+    #[must_use]
+    pub fn from_sources(&self, sources: &[String]) -> Self {
+        Self { origin: memory_origin::describe(sources), ..self.clone() }
+    }
+
+    /// Returns where an entry came from, if the model had read the words of others before it wrote it.
+    pub fn origin(&self, target: MemoryFile, entry: &str) -> Option<String> {
+        memory_origin::read(&self.folder, target.file()).remove(entry)
     }
 
     /// Returns the recorded changes, oldest first.
@@ -180,9 +194,10 @@ impl MemoryStore {
         let (_lock, path) = self.lock(MemoryFile::User)?;
         let recorded = memory_history::remove(&self.folder, MemoryFile::User.as_str());
         let had_records = recorded.map_err(|error| file_error(&error))?;
+        let had_origins = memory_origin::remove(&self.folder, MemoryFile::User.file());
         match fs::remove_file(&path) {
             Ok(()) => Ok(true),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(had_records),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(had_records || had_origins),
             Err(error) => Err(file_error(&error)),
         }
     }
@@ -204,7 +219,14 @@ impl MemoryStore {
             return None;
         }
         let usage = usage(length(&entries), self.limit(target));
-        let shown: Vec<String> = entries.into_iter().map(show_if_harmless).collect();
+        let origins = memory_origin::read(&self.folder, target.file());
+        let shown: Vec<String> = entries
+            .into_iter()
+            .map(|entry| match origins.get(&entry) {
+                Some(origin) => format!("{} [written after reading: {origin}]", show_if_harmless(entry)),
+                None => show_if_harmless(entry),
+            })
+            .collect();
         let rule: String = std::iter::repeat_n(USAGE_RULE, RULE_WIDTH).collect();
         Some(format!("{rule}\n{} [{usage}]\n{rule}\n{}", target.header(), shown.join(DELIMITER)))
     }
@@ -262,12 +284,39 @@ impl MemoryStore {
         if before == after {
             return Ok(());
         }
+        let origins = self.origins_after(target, before, after);
         if let Some(recorder) = &self.recorder {
+            let mut added = after.iter().filter(|entry| !before.contains(entry));
+            let origin = added.find_map(|entry| origins.get(entry)).cloned();
             recorder
-                .record(&self.folder, target.as_str(), before, after)
+                .record(&self.folder, target.as_str(), before, after, origin)
                 .map_err(|error| file_error(&error))?;
         }
+        memory_origin::write(&self.folder, target.file(), &origins).map_err(|error| file_error(&error))?;
         write::replace(path, after.join(DELIMITER).as_bytes()).map_err(|error| file_error(&error))
+    }
+
+    /// Returns the origins after a change: an entry that takes the place of another keeps that one's.
+    fn origins_after(&self, target: MemoryFile, before: &[String], after: &[String]) -> Origins {
+        let mut origins = memory_origin::read(&self.folder, target.file());
+        let inherited = before
+            .iter()
+            .filter(|entry| !after.contains(entry))
+            .find_map(|entry| origins.get(entry))
+            .cloned();
+        let recorded = self.history();
+        for entry in after.iter().filter(|entry| !before.contains(entry)) {
+            // An entry that is put back has the origin that it was written with.
+            let earlier = || {
+                let mut added = recorded.iter().rev().filter(|record| record.target == target.as_str());
+                added.find(|record| record.added().any(|added| added == entry))?.origin.clone()
+            };
+            if let Some(origin) = self.origin.clone().or_else(|| inherited.clone()).or_else(earlier) {
+                origins.insert(entry.clone(), origin);
+            }
+        }
+        origins.retain(|entry, _| after.contains(entry));
+        origins
     }
 
     fn state_of(&self, target: MemoryFile, entries: Vec<String>, message: &'static str) -> MemoryState {

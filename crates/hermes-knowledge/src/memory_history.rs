@@ -38,6 +38,9 @@ pub struct MemoryRecord {
     pub target: String,
     pub before: Vec<String>,
     pub after: Vec<String>,
+    /// Where the added entries came from, if the model had read the words of others before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
 }
 
 impl MemoryRecord {
@@ -67,6 +70,7 @@ impl HistoryRecorder {
         target: &str,
         before: &[String],
         after: &[String],
+        origin: Option<String>,
     ) -> hermes_config::Result<()> {
         let mut records = read(folder);
         let number = records.last().map_or(1, |last| last.number + 1);
@@ -77,6 +81,7 @@ impl HistoryRecorder {
             target: target.to_owned(),
             before: before.to_vec(),
             after: after.to_vec(),
+            origin,
         });
         let surplus = records.len().saturating_sub(KEPT);
         write_all(folder, records.iter().skip(surplus))

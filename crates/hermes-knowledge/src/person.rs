@@ -64,6 +64,29 @@ impl People {
         Self { listed: map.iter().map(|(name, value)| (name.to_owned(), accounts(value))).collect() }
     }
 
+    /// Returns the entries of the setting that are no accounts.
+    pub fn unusable(setting: Option<&YamlValue>) -> Vec<String> {
+        let unusable = |value: &YamlValue| match value.as_str() {
+            Some(text) if ChatIdentity::parse(text).is_some() => None,
+            Some(text) => Some(format!("'{text}'")),
+            None => Some(value.scalar_text().map_or("an entry".to_owned(), |text| format!("'{text}'"))),
+        };
+        match setting {
+            None | Some(YamlValue::Null) => Vec::new(),
+            Some(YamlValue::Map(map)) => map
+                .iter()
+                .flat_map(|(name, value)| {
+                    let found: Vec<String> = match value {
+                        YamlValue::Seq(items) => items.iter().filter_map(unusable).collect(),
+                        value => unusable(value).into_iter().collect(),
+                    };
+                    found.into_iter().map(move |entry| format!("{entry} of {name}"))
+                })
+                .collect(),
+            Some(_) => vec!["the whole entry".to_owned()],
+        }
+    }
+
     /// Returns whose account this is. `is_alone` tells that nobody else may talk to the agent on its platform.
     pub fn person(&self, account: &ChatIdentity, is_alone: bool) -> PersonName {
         match self.listed.iter().find(|(_, accounts)| accounts.contains(account)) {

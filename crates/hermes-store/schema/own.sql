@@ -49,6 +49,23 @@ CREATE TABLE IF NOT EXISTS hx_conversations (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS hx_conversations_session ON hx_conversations(session_id);
 
+-- Every session a chat ever had: what was said in a group may be recalled in that group.
+CREATE TABLE IF NOT EXISTS hx_chat_sessions (
+    platform TEXT NOT NULL,
+    chat_id TEXT NOT NULL,
+    session_id TEXT NOT NULL REFERENCES sessions(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
+    PRIMARY KEY (platform, chat_id, session_id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS hx_chat_sessions_session ON hx_chat_sessions(session_id);
+
+-- Who said a message, in sessions that several people share.
+CREATE TABLE IF NOT EXISTS hx_speakers (
+    message_id INTEGER PRIMARY KEY REFERENCES messages(id) ON DELETE CASCADE,
+    session_id TEXT NOT NULL,
+    user_id TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS hx_speakers_session ON hx_speakers(session_id, message_id);
+
 CREATE TABLE IF NOT EXISTS hx_turns (
     id TEXT PRIMARY KEY,
     session_id TEXT NOT NULL,

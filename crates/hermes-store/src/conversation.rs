@@ -4,7 +4,7 @@
 //! they wrote; this crate does not parse it.
 
 use hermes_types::{SessionId, Timestamp};
-use rusqlite::{Row, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::Store;
 use crate::column;
@@ -53,7 +53,7 @@ impl Store {
                     binding.entry,
                     binding.updated_at.seconds()
                 ])?;
-            Ok(())
+            list_session(scope, &binding)
         })
     }
 
@@ -73,6 +73,52 @@ impl Store {
     }
 }
 
+/// The chat in the entry of a binding: platform and id.
+const CHAT_COLUMNS: &str =
+    "COALESCE(json_extract(entry, '$.origin.platform'), json_extract(entry, '$.platform')) AS p,
+    json_extract(entry, '$.origin.chat_id') AS c";
+
+/// Lists the session of a binding under its chat.
+fn list_session(scope: &OperationScope<'_>, binding: &ChatBinding) -> OperationResult<()> {
+    scope.execute_cached(
+        &format!(
+            "INSERT OR IGNORE INTO hx_chat_sessions (platform, chat_id, session_id)
+             SELECT p, c, session FROM (
+                SELECT {CHAT_COLUMNS}, ?2 AS session FROM (SELECT ?1 AS entry WHERE json_valid(?1)))
+             WHERE p IS NOT NULL AND c IS NOT NULL AND EXISTS (SELECT 1 FROM sessions WHERE id = session)"
+        ),
+        params![binding.entry, binding.session.as_str()],
+    )?;
+    Ok(())
+}
+
+/// Lists a session under the chat that is bound to it.
+pub(crate) fn list_session_of_chat(scope: &OperationScope<'_>, session: &SessionId) -> OperationResult<()> {
+    scope.execute_cached(
+        &format!(
+            "INSERT OR IGNORE INTO hx_chat_sessions (platform, chat_id, session_id)
+             SELECT p, c, ?1 FROM (
+                SELECT {CHAT_COLUMNS}
+                FROM (SELECT entry FROM hx_conversations WHERE session_id = ?1 AND json_valid(entry)))
+             WHERE p IS NOT NULL AND c IS NOT NULL"
+        ),
+        params![session.as_str()],
+    )?;
+    Ok(())
+}
+
+/// Lists the sessions that chats are at, in a file of an older release.
+pub(crate) fn list_bound_sessions(connection: &Connection) -> OperationResult<()> {
+    connection.execute_batch(&format!(
+        "INSERT OR IGNORE INTO hx_chat_sessions (platform, chat_id, session_id)
+         SELECT p, c, session FROM (
+            SELECT {CHAT_COLUMNS}, session_id AS session
+            FROM (SELECT entry, session_id FROM hx_conversations WHERE json_valid(entry)))
+         WHERE p IS NOT NULL AND c IS NOT NULL AND EXISTS (SELECT 1 FROM sessions WHERE id = session)"
+    ))?;
+    Ok(())
+}
+
 /// Moves chats from a session that was split to the one that continues it.
 pub(crate) fn move_bindings(
     scope: &OperationScope<'_>,
@@ -85,6 +131,11 @@ pub(crate) fn move_bindings(
             entry = CASE WHEN json_valid(entry) THEN json_set(entry, '$.session_id', ?2) ELSE entry END
          WHERE session_id = ?1",
         params![old.as_str(), new.as_str(), at.seconds()],
+    )?;
+    scope.execute_cached(
+        "INSERT OR IGNORE INTO hx_chat_sessions (platform, chat_id, session_id)
+         SELECT platform, chat_id, ?2 FROM hx_chat_sessions WHERE session_id = ?1",
+        params![old.as_str(), new.as_str()],
     )?;
     Ok(())
 }

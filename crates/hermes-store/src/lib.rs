@@ -41,6 +41,7 @@ mod step;
 mod title;
 mod transcript_import;
 mod turn;
+mod vector;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -79,6 +80,7 @@ pub use session::{EndReason, NewSession, Session, SessionBilling, UsageUpdate};
 pub use step::{FinishedCall, FollowUpWork, InboxSettlement, TurnOpening};
 pub use transcript_import::{ExternalTranscript, TranscriptImport};
 pub use turn::{NewToolCall, ToolCallRecord};
+pub use vector::{SimilarMessage, UnindexedMessage};
 
 /// A handle on the open database. Cloning it is cheap; the threads end when the last handle is dropped.
 #[derive(Debug, Clone)]

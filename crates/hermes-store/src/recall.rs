@@ -32,6 +32,8 @@ pub struct RecallScope {
     pub people: Vec<(String, String)>,
     /// Sources whose conversations without a user belong to the person, such as the terminal.
     pub own_sources: Vec<String>,
+    /// The chat, by platform and id, whose own past may be read, whoever spoke in it.
+    pub chat: Option<(String, String)>,
     /// The conversation that is left out with everything it continues.
     pub current: Option<SessionId>,
 }
@@ -45,6 +47,8 @@ pub struct RecallCandidate {
     pub source: String,
     pub at: Timestamp,
     pub text: String,
+    /// Set for an answer that followed results of tools, and may repeat the words of others.
+    pub follows_tools: bool,
 }
 
 /// The messages found, and how much each word says.
@@ -120,52 +124,124 @@ fn read_allowed(
     ranked: &[(i64, f64)],
     allowed: &RecallScope,
 ) -> OperationResult<Vec<RecallCandidate>> {
-    let left_out = match &allowed.current {
-        Some(current) => {
-            let mut sessions: HashSet<SessionId> =
-                compression_ancestors(scope, current)?.into_iter().collect();
-            sessions.insert(current.clone());
-            sessions
-        }
-        None => HashSet::new(),
-    };
-    let active = match (scope.columns.has_message("active"), scope.columns.has_message("compacted")) {
-        (true, true) => " AND (COALESCE(m.active, 1) = 1 OR m.compacted = 1)",
-        (true, false) => " AND COALESCE(m.active, 1) = 1",
-        (false, _) => "",
-    };
-    let sql = format!(
-        "SELECT m.session_id, m.role, m.timestamp, m.content, s.source, s.user_id, s.model_config
-         FROM messages m JOIN sessions s ON s.id = m.session_id
-         WHERE m.id = ?1 AND m.role IN ('user', 'assistant'){active}"
-    );
-    let mut statement = scope.connection.prepare_cached(&sql)?;
+    let reader = RecallReader::new(scope, allowed)?;
     let mut found = Vec::new();
     for (id, _) in ranked.iter().take(MOST_READ * 8) {
         if found.len() == MOST_READ {
             break;
         }
-        let mut rows = statement.query([id])?;
-        let Some(row) = rows.next()? else { continue };
-        let session = SessionId::new(column::string(row, 0)?);
-        let (source, user) = (column::string(row, 4)?, column::text(row, 5)?);
-        let is_delegated = column::string(row, 6)?.contains("_delegate_from");
-        let is_own = match &user {
-            Some(user) => allowed.people.iter().any(|(platform, id)| *platform == source && id == user),
-            None => allowed.own_sources.contains(&source),
-        };
-        if !is_own || is_delegated || left_out.contains(&session) {
-            continue;
+        found.extend(reader.read(*id)?);
+    }
+    Ok(found)
+}
+
+/// Reads messages, and none that may not be read.
+pub(crate) struct RecallReader<'a> {
+    scope: &'a OperationScope<'a>,
+    allowed: &'a RecallScope,
+    /// The current conversation, with everything it continues.
+    left_out: HashSet<SessionId>,
+    /// The sessions of the chat whose past may be read.
+    of_chat: HashSet<SessionId>,
+    sql: String,
+}
+
+impl<'a> RecallReader<'a> {
+    pub(crate) fn new(scope: &'a OperationScope<'a>, allowed: &'a RecallScope) -> OperationResult<Self> {
+        let mut left_out: HashSet<SessionId> = HashSet::new();
+        if let Some(current) = &allowed.current {
+            left_out.extend(compression_ancestors(scope, current)?);
+            left_out.insert(current.clone());
         }
+        let mut of_chat = HashSet::new();
+        if let Some((platform, chat)) = &allowed.chat {
+            let mut statement = scope.connection.prepare_cached(
+                "SELECT session_id FROM hx_chat_sessions WHERE platform = ?1 AND chat_id = ?2",
+            )?;
+            let mut rows = statement.query([platform, chat])?;
+            while let Some(row) = rows.next()? {
+                of_chat.insert(SessionId::new(column::string(row, 0)?));
+            }
+        }
+        let active = match (scope.columns.has_message("active"), scope.columns.has_message("compacted")) {
+            (true, true) => " AND (COALESCE(m.active, 1) = 1 OR m.compacted = 1)",
+            (true, false) => " AND COALESCE(m.active, 1) = 1",
+            (false, _) => "",
+        };
+        // In a session that several people share, whose message it is follows from who spoke last.
+        let sql = format!(
+            "SELECT m.session_id, m.role, m.timestamp, m.content, s.source, s.model_config,
+                COALESCE((SELECT k.user_id FROM hx_speakers k
+                          WHERE k.session_id = m.session_id AND k.message_id <= m.id
+                          ORDER BY k.message_id DESC LIMIT 1), s.user_id)
+             FROM messages m JOIN sessions s ON s.id = m.session_id
+             WHERE m.id = ?1 AND m.role IN ('user', 'assistant'){active}"
+        );
+        Ok(Self { scope, allowed, left_out, of_chat, sql })
+    }
+
+    /// Returns the sessions of which anything may be read.
+    pub(crate) fn readable_sessions(&self) -> OperationResult<Vec<SessionId>> {
+        let mut statement = self.scope.connection.prepare_cached(
+            "SELECT s.id, s.source, s.user_id, k.user_id FROM sessions s
+             LEFT JOIN (SELECT DISTINCT session_id, user_id FROM hx_speakers) k ON k.session_id = s.id",
+        )?;
+        let mut rows = statement.query([])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let session = SessionId::new(column::string(row, 0)?);
+            let source = column::string(row, 1)?;
+            let users = [column::text(row, 2)?, column::text(row, 3)?];
+            let is_own = users.iter().any(|user| self.is_own(&session, &source, user.as_deref()));
+            if is_own && !self.left_out.contains(&session) {
+                found.push(session);
+            }
+        }
+        Ok(found)
+    }
+
+    fn is_own(&self, session: &SessionId, source: &str, user: Option<&str>) -> bool {
+        let by_person = match user {
+            Some(user) => self.allowed.people.iter().any(|(platform, id)| platform == source && id == user),
+            None => self.allowed.own_sources.iter().any(|own| own == source),
+        };
+        by_person || self.of_chat.contains(session)
+    }
+
+    /// Returns a message, unless it may not be read.
+    pub(crate) fn read(&self, id: i64) -> OperationResult<Option<RecallCandidate>> {
+        let mut statement = self.scope.connection.prepare_cached(&self.sql)?;
+        let mut rows = statement.query([id])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let session = SessionId::new(column::string(row, 0)?);
+        let (source, user) = (column::string(row, 4)?, column::text(row, 6)?);
+        let is_delegated = column::string(row, 5)?.contains("_delegate_from");
+        if is_delegated
+            || self.left_out.contains(&session)
+            || !self.is_own(&session, &source, user.as_deref())
+        {
+            return Ok(None);
+        }
+        let role = column::string(row, 1)?;
         let content = decode_content(column::string(row, 3)?);
-        found.push(RecallCandidate {
-            id: MessageId(*id),
+        let follows_tools = role == "assistant" && self.follows_tools(id, &session)?;
+        Ok(Some(RecallCandidate {
+            id: MessageId(id),
             session,
-            role: column::string(row, 1)?,
+            role,
             source,
             at: Timestamp(column::real(row, 2)?.unwrap_or_default()),
             text: content.text().chars().take(COMPARED_CHARS).collect(),
-        });
+            follows_tools,
+        }))
     }
-    Ok(found)
+
+    /// Tells whether tools answered between the person's words and this answer.
+    fn follows_tools(&self, id: i64, session: &SessionId) -> OperationResult<bool> {
+        let mut statement = self.scope.connection.prepare_cached(
+            "SELECT role FROM messages WHERE +session_id = ?1 AND id < ?2 AND id > ?2 - 64 ORDER BY id DESC LIMIT 1",
+        )?;
+        let mut rows = statement.query(params![session.as_str(), id])?;
+        Ok(rows.next()?.is_some_and(|row| column::string(row, 0).is_ok_and(|role| role == "tool")))
+    }
 }

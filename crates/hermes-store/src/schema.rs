@@ -22,7 +22,7 @@ const INDICES: &str = include_str!("../schema/indices.sql");
 const OWN_SCHEMA: &str = include_str!("../schema/own.sql");
 
 /// The version of `own.sql`; raised when that file changes, so that existing files get the additions.
-const OWN_VERSION: &str = "7";
+const OWN_VERSION: &str = "8";
 
 /// The columns that were added later to this program's own tables.
 const OWN_COLUMNS: &[(&str, &[(&str, &str)])] = &[("hx_inbox", &[("turn_id", "TEXT")])];
@@ -178,6 +178,7 @@ fn upgrade(connection: &Connection, path: &Path) -> OperationResult<()> {
         }
     }
     connection.execute_batch(OWN_SCHEMA)?;
+    crate::conversation::list_bound_sessions(connection)?;
     for (table, columns) in OWN_COLUMNS {
         add_missing(connection, table, columns)?;
     }

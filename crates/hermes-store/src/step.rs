@@ -43,6 +43,8 @@ pub struct TurnOpening {
     pub turn: Turn,
     /// The inbox rows the turn answers.
     pub inbox: Vec<InboxId>,
+    /// Who speaks, on a platform with many users.
+    pub speaker: Option<String>,
 }
 
 /// The outcome for messages from the inbox.
@@ -75,7 +77,7 @@ impl Store {
     ) -> PendingResult<LeaseOutcome> {
         let holder = holder.clone();
         self.write(Durability::Process, move |scope| {
-            let TurnOpening { session, messages, turn, inbox: answers } = &opening;
+            let TurnOpening { session, messages, turn, inbox: answers, speaker } = &opening;
             let leased = lease::acquire(scope, turn.session.as_str(), &holder, turn.started_at, span)?;
             if leased != LeaseOutcome::Granted {
                 return Ok(leased);
@@ -89,8 +91,16 @@ impl Store {
                 )?;
             }
             for message in messages {
-                message::insert(scope, &session.id, message)?;
+                let id = message::insert(scope, &session.id, message)?;
+                if let Some(speaker) = speaker {
+                    scope.execute_cached(
+                        "INSERT OR REPLACE INTO hx_speakers (message_id, session_id, user_id) VALUES (?1, ?2, ?3)",
+                        params![id.0, session.id.as_str(), speaker],
+                    )?;
+                }
             }
+            // The binding of a chat is older than the first turn of its session.
+            conversation::list_session_of_chat(scope, &session.id)?;
             Ok(leased)
         })
     }

@@ -18,6 +18,9 @@ const TAGS: [(&str, &str); 6] = [
     ("<memory-context>", "</memory-context>"),
 ];
 
+/// The place of the tag of recalled memories, which are no reasoning: what is between its forms is dropped.
+const RECALLED: usize = 5;
+
 /// Separates a streamed answer into shown text and reasoning. Use one per answer, or `reset` between them.
 #[derive(Debug, Default)]
 pub struct ThinkScrubber {
@@ -112,7 +115,9 @@ impl ThinkScrubber {
                 State::Inside(tag) => {
                     let (_, close) = TAGS[tag];
                     if let Some((inner, after)) = split_at_tag(rest, close, 0) {
-                        sink(Piece::Reasoning(inner));
+                        if tag != RECALLED {
+                            sink(Piece::Reasoning(inner));
+                        }
                         (State::Text, after)
                     } else {
                         let keep = match input {
@@ -120,7 +125,9 @@ impl ThinkScrubber {
                             Input::Complete => 0,
                         };
                         let (inner, tail) = cut(rest, rest.len() - keep);
-                        sink(Piece::Reasoning(inner));
+                        if tag != RECALLED {
+                            sink(Piece::Reasoning(inner));
+                        }
                         self.held = tail.to_owned();
                         return;
                     }
@@ -129,8 +136,10 @@ impl ThinkScrubber {
                     let (open, close) = TAGS[tag];
                     let pair = if unclosed[tag] { None } else { split_at_tag(rest, close, searched) };
                     if let Some((before, after)) = pair {
-                        sink(Piece::BlockStart);
-                        sink(Piece::Reasoning(cut(before, open.len()).1));
+                        if tag != RECALLED {
+                            sink(Piece::BlockStart);
+                            sink(Piece::Reasoning(cut(before, open.len()).1));
+                        }
                         (State::Text, after)
                     } else if input == Input::MoreMayCome {
                         let searched = rest.len() - tail_that_may_become(rest, close);
@@ -169,7 +178,9 @@ impl ThinkScrubber {
                 if self.in_mid_line {
                     return Some((State::Undecided { tag, searched: 0 }, candidate));
                 }
-                sink(Piece::BlockStart);
+                if tag != RECALLED {
+                    sink(Piece::BlockStart);
+                }
                 return Some((State::Inside(tag), cut(candidate, TAGS[tag].0.len()).1));
             }
             let may_become = TAGS.iter().any(|(open, _)| starts_with(open, candidate));

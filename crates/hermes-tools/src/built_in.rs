@@ -1,9 +1,13 @@
 //! The list of the built-in tools. Everything that enumerates tools without a registry is derived from it.
 
+use hermes_memory::SERVICE_TOOLS;
 use hermes_types::ToolDescriptor;
 
 /// The descriptors of the built-in tools, in the order in which people see them.
-pub const BUILT_IN_TOOLS: &[ToolDescriptor<'static>] = &[
+pub const BUILT_IN_TOOLS: &[ToolDescriptor<'static>] = &all();
+
+/// The tools of this crate.
+const OWN_TOOLS: &[ToolDescriptor<'static>] = &[
     crate::read_file::DESCRIPTOR,
     crate::write_file::DESCRIPTOR,
     crate::patch::DESCRIPTOR,
@@ -56,3 +60,14 @@ pub const BUILT_IN_TOOLS: &[ToolDescriptor<'static>] = &[
     crate::tool_search::DESCRIBE_DESCRIPTOR,
     crate::tool_search::CALL_DESCRIPTOR,
 ];
+
+/// Joins them with the tools of memory services.
+const fn all() -> [ToolDescriptor<'static>; OWN_TOOLS.len() + SERVICE_TOOLS.len()] {
+    let mut all = [ToolDescriptor::unknown(""); OWN_TOOLS.len() + SERVICE_TOOLS.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = if at < OWN_TOOLS.len() { OWN_TOOLS[at] } else { SERVICE_TOOLS[at - OWN_TOOLS.len()] };
+        at += 1;
+    }
+    all
+}

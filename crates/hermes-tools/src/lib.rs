@@ -59,7 +59,7 @@ pub use file::{
 pub use folders::TaskFolders;
 pub use homeassistant::{HomeAssistantAccess, HomeAssistantTool};
 pub use image::{ImageMaker, ImageTool};
-pub use memory::MemoryTool;
+pub use memory::{MemoryRules, MemoryTool};
 pub use mixture::{MixtureModels, MixtureTool};
 pub use patch::PatchTool;
 pub use process::{

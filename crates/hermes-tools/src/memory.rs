@@ -1,9 +1,14 @@
 //! `memory`: stores notes of the agent for later sessions. `hermes-knowledge` holds the files and their rules.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
 use hermes_knowledge::{MemoryChange, MemoryFile, MemoryRefusal, MemoryState, MemoryStore};
+use hermes_text::ellipsize;
 use hermes_types::{
-    BoxFuture, CallKind, CallPolicy, OutcomeStatus, Provenance, ResultAuthor, Tool, ToolContext,
-    ToolDescriptor, ToolInvocation, ToolOutcome, ToolRole, ToolSpec, ToolUser,
+    ApprovalDecision, BoxFuture, CallKind, CallPolicy, Danger, MemoryWrite, OutcomeStatus, Provenance,
+    ResultAuthor, TaskId, Tool, ToolContext, ToolDescriptor, ToolEvent, ToolInvocation, ToolOutcome,
+    ToolRole, ToolSpec, ToolUser, UserAnswer, UserQuestion,
 };
 use serde_json::{Map, Value, json};
 
@@ -24,21 +29,76 @@ pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
     ..ToolDescriptor::unknown("")
 };
 
+/// The longest change that is shown to a person, in characters.
+const SHOWN_CHANGE: usize = 600;
+
+/// What holds for changes of memory files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryRules {
+    /// Whether a person must approve each change.
+    pub needs_approval: bool,
+    /// The service that keeps the notes of the agent instead of MEMORY.md.
+    pub notes_elsewhere: Option<&'static str>,
+    /// The service that keeps the profile of the user instead of USER.md.
+    pub profile_elsewhere: Option<&'static str>,
+}
+
 /// The `memory` tool. Each store is present only if its kind of memory is enabled.
 #[derive(Debug)]
 pub struct MemoryTool {
     spec: ToolSpec,
     notes: Option<MemoryStore>,
     profile: Option<MemoryStore>,
+    rules: MemoryRules,
+    /// Where the words of others came from that the model read before the call that runs now, by task.
+    sources: Mutex<HashMap<TaskId, Vec<String>>>,
 }
 
 impl MemoryTool {
     pub fn new(notes: Option<MemoryStore>, profile: Option<MemoryStore>) -> Self {
         let spec = spec(&DESCRIPTOR, include_str!("texts/memory.md"), include_str!("texts/memory.json"));
-        Self { spec, notes, profile }
+        Self { spec, notes, profile, rules: MemoryRules::default(), sources: Mutex::default() }
     }
 
-    fn answer(&self, arguments: &Map<String, Value>) -> ToolOutcome {
+    /// Sets what holds for changes.
+    #[must_use]
+    pub fn with_rules(self, rules: MemoryRules) -> Self {
+        Self { rules, ..self }
+    }
+
+    /// Returns why a change is not made: it was denied, or nobody could be asked.
+    async fn refusal(
+        &self,
+        arguments: &Map<String, Value>,
+        context: ToolContext<'_>,
+    ) -> Option<&'static str> {
+        let changes = MemoryWrite::from_arguments(arguments);
+        if !self.rules.needs_approval || changes.is_empty() {
+            return None;
+        }
+        let shown: Vec<String> = changes
+            .iter()
+            .map(|change| {
+                let file = if change.target == "user" { "USER.md" } else { "MEMORY.md" };
+                let text = if change.action == "remove" { &change.old_text } else { &change.content };
+                format!("{} in {file}: {}", change.action, ellipsize(text, SHOWN_CHANGE))
+            })
+            .collect();
+        let danger = Danger { key: "memory".to_owned(), reason: "the agent changes its memory".to_owned() };
+        let question = UserQuestion::Approve { command: shown.join("\n"), danger };
+        match context.frontend.ask_before_acting(question, context.cancel).await {
+            UserAnswer::Approval(ApprovalDecision::Deny) => {
+                Some("The user denied this change; nothing was written.")
+            }
+            UserAnswer::Approval(_) => None,
+            _ => Some(
+                "Changes of the memory need the approval of the user (memory.write_approval), and nobody could be \
+                 asked. Nothing was written.",
+            ),
+        }
+    }
+
+    fn answer(&self, arguments: &Map<String, Value>, sources: &[String]) -> ToolOutcome {
         let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let target = match arguments.get("target") {
             None | Some(Value::Null) => MemoryFile::Memory,
@@ -57,11 +117,26 @@ impl MemoryTool {
             MemoryFile::Memory => &self.notes,
             MemoryFile::User => &self.profile,
         };
+        let elsewhere = match target {
+            MemoryFile::Memory => self.rules.notes_elsewhere,
+            MemoryFile::User => self.rules.profile_elsewhere,
+        };
+        let writes = MemoryWrite::from_arguments(arguments);
+        if let (Some(service), false) = (elsewhere, writes.is_empty()) {
+            if writes.iter().any(|write| write.action != "add") {
+                return refused(&format!("{service} keeps this memory; it can only be added to."));
+            }
+            let words = format!("Passed on to {service}, which keeps this memory; the file is unchanged.");
+            return ToolOutcome::done(
+                json!({"success": true, "target": target.as_str(), "message": words}).to_string(),
+            );
+        }
         let Some(memory) = store else {
             return refused(
                 "Memory is not available. It is turned off in config.yaml (memory.memory_enabled, memory.user_profile_enabled).",
             );
         };
+        let memory = &memory.from_sources(sources);
         if let Some(Value::Array(operations)) = arguments.get("operations") {
             return match operations.iter().map(change_of).collect::<Result<Vec<MemoryChange>, String>>() {
                 Ok(changes) => change_outcome(target, memory.apply_all(target, &changes)),
@@ -88,12 +163,36 @@ impl Tool for MemoryTool {
         DESCRIPTOR
     }
 
-    fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
-        Box::pin(async move { self.answer(&call.arguments) })
+    fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
+        Box::pin(async move {
+            let sources = self.sources().remove(&call.task).unwrap_or_default();
+            match self.refusal(&call.arguments, context).await {
+                Some(reason) => refused(reason),
+                None => self.answer(&call.arguments, &sources),
+            }
+        })
+    }
+
+    fn on_event(&self, task: &TaskId, occasion: ToolEvent<'_>) {
+        match occasion {
+            ToolEvent::OthersWordsRead(sources) => {
+                self.sources().insert(task.clone(), sources.to_vec());
+            }
+            ToolEvent::Ended => {
+                self.sources().remove(task);
+            }
+            _ => {}
+        }
     }
 
     fn call_policy(&self, _: &Map<String, Value>) -> CallPolicy {
         CallPolicy { kind: CallKind::Housekeeping, ..CallPolicy::default() }
+    }
+}
+
+impl MemoryTool {
+    fn sources(&self) -> std::sync::MutexGuard<'_, HashMap<TaskId, Vec<String>>> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

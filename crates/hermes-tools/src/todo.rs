@@ -138,6 +138,7 @@ impl Tool for TodoTool {
             ToolEvent::Compressed
             | ToolEvent::CallStarting(_)
             | ToolEvent::Delegated(_)
+            | ToolEvent::OthersWordsRead(_)
             | ToolEvent::TurnCompleted => {}
         }
     }

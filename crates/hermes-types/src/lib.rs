@@ -10,6 +10,7 @@ mod clock;
 mod descriptors;
 mod envelope;
 mod event;
+mod external_memory;
 mod hook;
 mod id;
 mod message;
@@ -38,6 +39,9 @@ pub use envelope::{
     Envelope, OutgoingMessage, QuickReply, Sender, WebImage,
 };
 pub use event::{ApprovalDecision, TurnEvent, TurnNoticeKind, UserAnswer, UserQuestion};
+pub use external_memory::{
+    EmbeddingError, ExternalMemory, FinishedTurn, MemoryPlace, MemoryWrite, SessionChange, TextEmbedder,
+};
 pub use hook::{HOOK_FACTS, HookEvent, HookFacts, HookReply};
 pub use id::{
     CallId, HolderId, InboxId, JobRunId, MessageId, OutboxId, SessionId, SessionKind, TaskId, TurnId,
@@ -52,9 +56,9 @@ pub use platform::{
 pub use platform_request::{PlatformRequest, PlatformRequests, PlatformResponse};
 pub use port::{
     Channel, ChannelCapabilities, ChannelError, CommandOutput, ConnectionStatus, DeltaSink, Environment,
-    ExternalMemory, Frontend, Intake, IntakeOutcome, InvitationDecision, LengthUnit, MessageSender,
-    MessageStatus, Model, RunError, SendOutcome, ShellCommand, SideModel, SubagentOutcome, SubagentReport,
-    SubagentSpawner, SubagentTask, SubagentToolCall, Tool, ToolContext, TurnHooks,
+    Frontend, Intake, IntakeOutcome, InvitationDecision, LengthUnit, MessageSender, MessageStatus, Model,
+    RunError, SendOutcome, ShellCommand, SideModel, SubagentOutcome, SubagentReport, SubagentSpawner,
+    SubagentTask, SubagentToolCall, Tool, ToolContext, TurnHooks,
 };
 pub use provenance::{ContextItem, Provenance};
 pub use raw_json::{JsonFields, RawJson};

@@ -10,7 +10,6 @@ use crate::envelope::{ChatAddress, ChatKind, DeliveryCertainty, DeliveryReceipt,
 use crate::event::{TurnEvent, UserAnswer, UserQuestion};
 use crate::hook::HookEvent;
 use crate::id::{SessionId, TaskId};
-use crate::message::Message;
 use crate::model::{Completion, Delta, ModelError, ModelRequest};
 use crate::tool::{CallPolicy, OutcomeStatus, ToolEvent, ToolInvocation, ToolOutcome, ToolSpec};
 use crate::tool_descriptor::ToolDescriptor;
@@ -416,48 +415,6 @@ pub struct SendOutcome {
     pub note: Option<String>,
     /// Tells whether the message was also added to the chat's conversation.
     pub mirrored: bool,
-}
-
-/// A memory service in addition to the memory files of the home. At most one is active; its failures never fail a
-/// turn.
-pub trait ExternalMemory: Send + Sync {
-    fn name(&self) -> &str;
-
-    /// Returns a fixed text for the prompt.
-    fn prompt_block(&self) -> Option<String> {
-        None
-    }
-
-    /// Returns the tools the service offers.
-    fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        Vec::new()
-    }
-
-    /// Returns what the memory holds about the user's text of a new turn in this session.
-    fn recall<'a>(&'a self, session: &'a SessionId, words: &'a str) -> BoxFuture<'a, Option<String>>;
-
-    /// Stores the user's text and the answer of a turn that completed.
-    fn store_turn<'a>(&'a self, user: &'a str, assistant: &'a str) -> BoxFuture<'a, ()>;
-
-    /// Reads messages that are about to be summarised; the returned text is added to the input of the summary.
-    fn before_compression<'a>(&'a self, messages: &'a [Message]) -> BoxFuture<'a, Option<String>> {
-        let _ = messages;
-        Box::pin(std::future::ready(None))
-    }
-
-    /// Reports that the agent changed its own memory with these arguments.
-    fn memory_changed(&self, arguments: &serde_json::Map<String, serde_json::Value>) {
-        let _ = arguments;
-    }
-
-    /// Reports that the conversation continues under another session id.
-    fn session_changed(&self, from: &SessionId, to: &SessionId) {
-        let _ = (from, to);
-    }
-
-    fn session_ended(&self, session: &SessionId) {
-        let _ = session;
-    }
 }
 
 /// Hooks that run at the steps of a turn. A failing hook does not fail the turn.

@@ -87,6 +87,9 @@ pub enum ToolEvent<'a> {
     Compressed,
     /// A call to the tool of this name is about to run.
     CallStarting(&'a str),
+    /// A tool that stores notes is about to run, and the model has read the words of others since the person spoke:
+    /// where these came from.
+    OthersWordsRead(&'a [String]),
     /// A turn of the conversation ended with an answer.
     TurnCompleted,
     /// The conversation ended.

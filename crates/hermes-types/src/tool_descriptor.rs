@@ -43,6 +43,8 @@ pub enum PreviewKind {
 pub enum ToolRole {
     /// Stores notes for later conversations.
     Memory,
+    /// Reads and writes the memory service of one person.
+    MemoryService,
     /// Reads skills.
     SkillReader,
     /// Creates and changes skills.

@@ -21,6 +21,7 @@ pub(crate) mod dump;
 pub(crate) mod env;
 pub(crate) mod fallback;
 pub(crate) mod gateway;
+pub(crate) mod honcho;
 pub(crate) mod hooks;
 pub(crate) mod insights;
 pub(crate) mod login;

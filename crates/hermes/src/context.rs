@@ -31,6 +31,11 @@ impl ProgramContext {
         Ok(Self { home, env })
     }
 
+    /// Returns the same home with the environment as its files are now.
+    pub(crate) fn reloaded(&self) -> Self {
+        Self { home: self.home.clone(), env: Env::process().with_files(&self.home, None) }
+    }
+
     /// Loads config.yaml for an action: a turn, a job, a message. Fails when a faulty file could allow what it was
     /// meant to forbid.
     pub(crate) fn usable_config(&self, output: &Console) -> Result<Config> {

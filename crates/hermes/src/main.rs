@@ -182,6 +182,7 @@ fn run(cli: Cli, context: &ProgramContext, output: &Console) -> anyhow::Result<E
         CliCommand::Mcp { command } => command::mcp::run(command, context, output),
         CliCommand::Cron { command } => command::cron::run(command, context, output),
         CliCommand::Skills { command } => command::skills::run(command.unwrap_or_default(), context, output),
+        CliCommand::Honcho { command } => command::honcho::run(command.unwrap_or_default(), context, output),
         CliCommand::Curator { command } => {
             command::curator::run(command.unwrap_or_default(), context, output)
         }

@@ -33,6 +33,7 @@ mod all {
     mod matrix_peer;
     mod mcp;
     mod memory;
+    mod memory_services;
     mod mixture;
     mod more_platforms;
     mod pictures;

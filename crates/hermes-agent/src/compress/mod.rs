@@ -14,7 +14,7 @@ mod preview;
 mod summary;
 
 use hermes_store::{Error as StoreError, NewMessage, NewSession};
-use hermes_types::{Message, MessageContent, ModelError, Role, SessionId, ToolEvent};
+use hermes_types::{Message, MessageContent, ModelError, Role, SessionChange, SessionId, ToolEvent};
 
 use crate::conversation::collect_carry_over;
 use crate::prompt;
@@ -208,7 +208,10 @@ impl<'t, 'a> CompressionPass<'t, 'a> {
         let within = messages.get(middle.clone()).unwrap_or_default();
         let previous = messages.iter().find(|message| is_summary(message)).cloned();
         let external = match &self.scope.agent.external_memory {
-            Some(memory) => memory.before_compression(within).await,
+            Some(memory) => {
+                let place = self.scope.agent.memory_place(&self.transcript.conversation.session);
+                memory.before_compression(place, within).await
+            }
             None => None,
         };
         let ask = summary::SummaryRequest {
@@ -267,7 +270,7 @@ impl<'t, 'a> CompressionPass<'t, 'a> {
             tool.on_event(&self.transcript.conversation.task, ToolEvent::Compressed);
         }
         if let Some(memory) = &agent.external_memory {
-            memory.session_changed(&old, &id);
+            memory.session_changed(SessionChange::Compressed { from: &old, to: &id });
         }
         self.transcript.conversation.session = id;
         self.transcript.conversation.system = Some(system);

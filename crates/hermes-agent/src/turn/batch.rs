@@ -11,14 +11,15 @@ use futures_util::stream::{self, StreamExt as _};
 use hermes_store::{Error as StoreError, FinishedCall, NewMessage, NewToolCall, Store};
 use hermes_text::{head, single_line};
 use hermes_types::{
-    ApprovalDecision, BoxFuture, CallId, CallKind, Cancel, Frontend, HookEvent, Message, OutcomeStatus,
-    Provenance, ResultSize, ToolCall, ToolContext, ToolEvent, ToolInvocation, ToolOutcome, ToolRole,
-    TurnEvent, TurnId, UserAnswer, UserQuestion,
+    ApprovalDecision, BoxFuture, CallId, CallKind, Cancel, Frontend, HookEvent, MemoryWrite, Message,
+    OutcomeStatus, Provenance, ResultSize, ToolCall, ToolContext, ToolEvent, ToolInvocation, ToolOutcome,
+    ToolRole, TurnEvent, TurnId, UserAnswer, UserQuestion,
 };
 use serde_json::{Map, Value};
 
 use super::calls::{ReadyCall, can_run_concurrently};
 use super::long_results::ResultBounds;
+use super::others_words::others_words;
 use super::scope::TurnScope;
 use super::transcript::TurnTranscript;
 use crate::hooks;
@@ -202,6 +203,10 @@ impl<'t, 'a> CallRunner<'t, 'a> {
             tool.on_event(&call.task, ToolEvent::CallStarting(&call.name));
         }
         let descriptor = ready.tool.descriptor();
+        if descriptor.role == Some(ToolRole::Memory) {
+            let read = others_words(&agent.tools, &self.transcript.conversation.messages);
+            ready.tool.on_event(&call.task, ToolEvent::OthersWordsRead(&read));
+        }
         self.scope.frontend.show(TurnEvent::ToolStarted {
             id: call.id.clone(),
             name: call.name.clone(),
@@ -228,7 +233,10 @@ impl<'t, 'a> CallRunner<'t, 'a> {
             && outcome.status == OutcomeStatus::Done
             && let Some(memory) = &agent.external_memory
         {
-            memory.memory_changed(&call.arguments);
+            let place = agent.memory_place(&call.session);
+            for write in MemoryWrite::from_arguments(&call.arguments) {
+                memory.memory_changed(place, &write);
+            }
         }
         self.scope.frontend.show(TurnEvent::ToolEnded {
             id: call.id.clone(),

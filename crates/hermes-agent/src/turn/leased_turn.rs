@@ -7,7 +7,8 @@
 use futures_util::future::{Either, select};
 use hermes_store::{LeaseOutcome, NewMessage, NewSession, TurnOpening};
 use hermes_types::{
-    BoxFuture, Cancel, Frontend, HookEvent, Message, Role, ToolEvent, Turn, TurnEvent, TurnId, TurnState,
+    BoxFuture, Cancel, FinishedTurn, Frontend, HookEvent, Message, Role, ToolEvent, Turn, TurnEvent, TurnId,
+    TurnState,
 };
 
 use super::TurnInput;
@@ -97,7 +98,8 @@ impl<'a> LeasedTurn<'a> {
         let said_now = said.earlier_messages.iter().cloned().chain([message]);
         let messages: Vec<Message> = said_now.collect();
         let rows = messages.iter().map(|message| NewMessage::new(message.clone(), now)).collect();
-        let opening = TurnOpening { session, messages: rows, turn, inbox: said.inbox_rows.clone() };
+        let (inbox, speaker) = (said.inbox_rows.clone(), self.agent.speaker.clone());
+        let opening = TurnOpening { session, messages: rows, turn, inbox, speaker };
         let begin =
             || self.agent.store.begin_turn(opening.clone(), &self.agent.holder, lease::LEASE_DURATION);
         if begin().await? != LeaseOutcome::Granted {
@@ -145,13 +147,13 @@ impl<'a> LeasedTurn<'a> {
             .close_turn(&scope.turn, result.state, result.error.clone(), self.agent.clock.now())
             .await?;
         ended?;
-        self.finish(&result).await;
+        self.finish(&result);
         self.frontend.show(TurnEvent::TurnEnded { session: self.conversation.session.clone() });
         Ok(result)
     }
 
     /// Runs what follows an answer; no failure here affects the turn.
-    async fn finish(&self, result: &TurnResult) {
+    fn finish(&self, result: &TurnResult) {
         log::write_after_turn(self.agent, self.conversation);
         if result.state == TurnState::Done {
             for tool in &self.agent.tools {
@@ -164,7 +166,8 @@ impl<'a> LeasedTurn<'a> {
         if let (Some(memory), Some(answer), TurnState::Done) =
             (&self.agent.external_memory, &result.response, result.state)
         {
-            memory.store_turn(&asked, answer).await;
+            let turn = FinishedTurn { user: &asked, assistant: answer };
+            memory.store_turn(self.agent.memory_place(&self.conversation.session), turn);
         }
     }
 }

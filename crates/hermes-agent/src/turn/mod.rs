@@ -14,6 +14,7 @@ mod leased_turn;
 mod long_results;
 mod model_call;
 pub(crate) mod open_calls;
+pub(crate) mod others_words;
 pub(crate) mod reply;
 pub(crate) mod request;
 mod scope;

@@ -2,6 +2,7 @@
 //!
 //! Stored messages are never changed here: notices, recalled memories and repairs exist only in the copy.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use hermes_types::{CallId, ContentPart, FinishReason, Message, MessageContent, Role};
@@ -57,6 +58,31 @@ pub(crate) fn build_messages(messages: &[Message], additions: &RequestAdditions<
         copies.push(copy);
     }
     repair_pairs(copies, UNAVAILABLE)
+}
+
+/// Removes the marks of a note from a text that goes into one, so that the text cannot end the note.
+pub(crate) fn without_marks(text: &str) -> Cow<'_, str> {
+    const MARKS: [&str; 2] = ["<memory-context>", "</memory-context>"];
+    if !MARKS.iter().any(|mark| contains_ignoring_case(text, mark)) {
+        return Cow::Borrowed(text);
+    }
+    let mut kept = text.to_owned();
+    for mark in MARKS {
+        while let Some(at) = position_ignoring_case(&kept, mark) {
+            kept.replace_range(at..at + mark.len(), "");
+        }
+    }
+    // What was left may form a mark again.
+    Cow::Owned(without_marks(&kept).into_owned())
+}
+
+fn contains_ignoring_case(text: &str, part: &str) -> bool {
+    position_ignoring_case(text, part).is_some()
+}
+
+/// Finds a part made of ASCII characters.
+fn position_ignoring_case(text: &str, part: &str) -> Option<usize> {
+    text.as_bytes().windows(part.len()).position(|window| window.eq_ignore_ascii_case(part.as_bytes()))
 }
 
 /// Wraps a recalled memory in a note that the model cannot take for the user's words.

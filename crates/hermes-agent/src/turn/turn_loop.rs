@@ -12,6 +12,7 @@ use super::capacity::TurnCapacity;
 use super::charges::CallUsage;
 use super::long_results::ResultBounds;
 use super::reply::final_text;
+use super::request::without_marks;
 use super::scope::TurnScope;
 use super::transcript::TurnTranscript;
 use crate::compress::{CompressionPass, is_summary};
@@ -196,9 +197,12 @@ impl<'a> RunningTurn<'a> {
     pub(super) async fn prepare(&mut self) {
         let at = self.first;
         if let Some(memory) = &self.scope.agent.external_memory {
-            let session = &self.transcript.conversation.session;
-            let recalled = memory.recall(session, &self.input.content.text()).await;
-            self.recall = recalled.map(|text| (at, head(&text, MAX_RECALL).to_owned()));
+            let place = self.scope.agent.memory_place(&self.transcript.conversation.session);
+            let recalled = memory.recall(place, &self.input.content.text()).await;
+            self.recall = recalled.map(|text| (at, head(&without_marks(&text), MAX_RECALL).to_owned()));
+            if let Some(notice) = memory.take_notice() {
+                self.scope.show_notice(notice);
+            }
         }
         let (agent, conversation) = (self.scope.agent, &*self.transcript.conversation);
         let context = hooks::ask(agent, HookEvent::PreLlmCall, self.scope.cancel, || {

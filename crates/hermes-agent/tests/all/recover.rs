@@ -26,7 +26,8 @@ async fn cut_off(bench: &AgentFixture) -> TurnId {
     let session = hermes_store::NewSession::new("s".into(), "cli", Timestamp(1.0));
     let asked = vec![NewMessage::new(Message::user("do it"), Timestamp(1.0))];
     let gone = HolderId::new(format!("{}-gone", i32::MAX));
-    let opening = TurnOpening { session, messages: asked, turn: turn.clone(), inbox: Vec::new() };
+    let opening =
+        TurnOpening { session, messages: asked, turn: turn.clone(), inbox: Vec::new(), speaker: None };
     let span = std::time::Duration::from_mins(5);
     store.begin_turn(opening, &gone, span).await.unwrap();
     store.acquire_lease("s", &gone, bench.agent.clock().now(), span).await.unwrap();
@@ -92,7 +93,7 @@ async fn what_subagents_had_come_to_is_told_with_the_call_that_started_them() {
             cut_offs: 0,
         };
         let messages = vec![NewMessage::new(Message::user(format!("part {id}")), started)];
-        let opening = TurnOpening { session, messages, turn: turn.clone(), inbox: Vec::new() };
+        let opening = TurnOpening { session, messages, turn: turn.clone(), inbox: Vec::new(), speaker: None };
         store.begin_turn(opening, &holder, std::time::Duration::from_mins(5)).await.unwrap();
         if let Some(answer) = answer {
             store.append(&id.into(), NewMessage::new(Message::assistant(answer), started)).await.unwrap();

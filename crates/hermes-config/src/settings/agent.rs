@@ -49,8 +49,32 @@ impl CompressionSettings {
     }
 }
 
+/// The endpoint that turns texts into vectors, for recall.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EmbeddingSettings {
+    /// The address before `/embeddings`.
+    pub base_url: String,
+    pub model: String,
+    pub dimensions: Option<usize>,
+    /// How alike a statement must be to be recalled, from 0 to 1.
+    pub min_similarity: f64,
+}
+
+impl EmbeddingSettings {
+    /// Returns the settings if an address and a model are configured.
+    fn from_config(config: &Config) -> Option<Self> {
+        Some(Self {
+            base_url: config.non_empty_text("memory.embeddings.base_url")?,
+            model: config.non_empty_text("memory.embeddings.model")?,
+            dimensions: Some(config.count("memory.embeddings.dimensions")).filter(|count| *count > 0),
+            min_similarity: config
+                .number_where("memory.embeddings.min_similarity", |value| (0.0..=1.0).contains(&value)),
+        })
+    }
+}
+
 /// The settings of the memory that is kept between sessions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct MemorySettings {
     pub memory_enabled: bool,
     pub user_profile_enabled: bool,
@@ -59,6 +83,11 @@ pub struct MemorySettings {
     /// The interval in user turns; zero means off.
     pub nudge_interval: usize,
     pub flush_min_turns: usize,
+    /// How long a turn waits for a memory service.
+    pub recall_timeout: Duration,
+    pub embeddings: Option<EmbeddingSettings>,
+    /// Whether each change by the agent needs a person's approval.
+    pub write_approval: bool,
 }
 
 impl MemorySettings {
@@ -70,6 +99,9 @@ impl MemorySettings {
             user_char_limit: config.count("memory.user_char_limit"),
             nudge_interval: config.count("memory.nudge_interval"),
             flush_min_turns: config.count("memory.flush_min_turns"),
+            recall_timeout: config.seconds("memory.recall_timeout"),
+            embeddings: EmbeddingSettings::from_config(config),
+            write_approval: config.flag("memory.write_approval"),
         }
     }
 }

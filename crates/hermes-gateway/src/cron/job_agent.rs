@@ -42,6 +42,7 @@ fn origin_account(origin: &JobOrigin) -> ChatAccount<'_> {
     ChatAccount {
         platform: &origin.platform,
         user_id: Some(origin.user_id.as_deref().unwrap_or(&origin.chat_id)),
+        chat_id: None,
         is_private: false,
         sharing: ConversationSharing::PerUser,
     }

@@ -163,6 +163,7 @@ async fn a_goal_goes_on_when_its_turn_ended_and_the_process_before_its_answer_wa
         messages: Vec::new(),
         turn: turn.clone(),
         inbox: vec![row.id],
+        speaker: None,
     };
     let span = Duration::from_secs(1);
     bench.store.begin_turn(opening, &HolderId::new("another process"), span).await.unwrap();

@@ -283,6 +283,7 @@ impl FileTools {
             ToolEvent::Resumed(_)
             | ToolEvent::Compressed
             | ToolEvent::CallStarting(_)
+            | ToolEvent::OthersWordsRead(_)
             | ToolEvent::TurnCompleted => {}
         }
     }

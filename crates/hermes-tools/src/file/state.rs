@@ -215,6 +215,7 @@ impl TaskFileState {
             ToolEvent::CallStarting("read_file" | "search_files")
             | ToolEvent::Resumed(_)
             | ToolEvent::Delegated(_)
+            | ToolEvent::OthersWordsRead(_)
             | ToolEvent::TurnCompleted => {}
             ToolEvent::CallStarting(_) => self.task(task, |files| {
                 files.last = None;

@@ -88,6 +88,7 @@ pub const TOOLSETS: &[Toolset] = &[
     Toolset::new("homeassistant", ToolsetSwitch::Off),
     Toolset::new("messaging", ToolsetSwitch::None),
     Toolset::new("honcho", ToolsetSwitch::None),
+    Toolset::new("memory_service", ToolsetSwitch::None),
     Toolset::new(TOOL_SEARCH_TOOLSET, ToolsetSwitch::None),
     Toolset::group("search", &["web_search"], &[]),
     Toolset::group("debugging", &[], &["terminal", "web", "file"]),

@@ -179,7 +179,10 @@ impl Tool for SkillViewTool {
                 self.variables.forget(task);
             }
             ToolEvent::Delegated(parent) => self.variables.delegate(task, parent),
-            ToolEvent::Resumed(_) | ToolEvent::Compressed | ToolEvent::CallStarting(_) => {}
+            ToolEvent::Resumed(_)
+            | ToolEvent::Compressed
+            | ToolEvent::OthersWordsRead(_)
+            | ToolEvent::CallStarting(_) => {}
         }
     }
 

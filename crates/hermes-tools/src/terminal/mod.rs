@@ -433,6 +433,7 @@ impl Tool for TerminalTool {
             ToolEvent::Resumed(_)
             | ToolEvent::Compressed
             | ToolEvent::CallStarting(_)
+            | ToolEvent::OthersWordsRead(_)
             | ToolEvent::TurnCompleted => {}
         }
     }

@@ -65,6 +65,20 @@ pub(crate) enum MemoryCommand {
     #[command(after_help = "Example: hermes memory status")]
     #[default]
     Status,
+    /// Choose a memory service, such as Honcho or Mem0
+    #[command(
+        after_help = "Examples:\n  hermes memory setup\n  hermes memory setup mem0\n  hermes memory setup hindsight --url http://localhost:8888"
+    )]
+    Setup {
+        /// The service; asked for if it is left out
+        service: Option<String>,
+        /// The key of the service; asked for if it is left out
+        #[arg(long, value_name = "KEY")]
+        key: Option<String>,
+        /// The address of a server of your own
+        #[arg(long, value_name = "URL")]
+        url: Option<String>,
+    },
     /// Print what is remembered
     #[command(after_help = "Examples:\n  hermes memory show\n  hermes memory show user --person telegram:42")]
     Show {

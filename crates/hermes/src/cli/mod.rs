@@ -3,6 +3,7 @@
 mod care;
 mod curator;
 mod extensions;
+mod honcho;
 mod mcp;
 mod research;
 mod secrets;
@@ -20,6 +21,7 @@ pub(crate) use care::{
 };
 pub(crate) use curator::{BundlesCommand, CuratorCommand};
 pub(crate) use extensions::{HooksCommand, PluginsCommand};
+pub(crate) use honcho::{HonchoCommand, HonchoMode};
 pub(crate) use mcp::{McpAddArguments, McpCommand, McpInstallArguments};
 pub(crate) use research::{
     BatchAction, BatchArguments, CompressArguments, EnvArguments, JobLaunchArguments,
@@ -243,6 +245,11 @@ pub(crate) enum CliCommand {
     Skills {
         #[command(subcommand)]
         command: Option<SkillsCommand>,
+    },
+    /// Use Honcho as the memory service, and change its settings
+    Honcho {
+        #[command(subcommand)]
+        command: Option<HonchoCommand>,
     },
     /// Put unused skills away, bring them back, and copy all skills
     Curator {
@@ -473,7 +480,7 @@ impl CliCommand {
 }
 
 /// The commands of other releases that this one does not have.
-const UNAVAILABLE_COMMANDS: &[&str] = &["dashboard", "honcho"];
+const UNAVAILABLE_COMMANDS: &[&str] = &["dashboard"];
 
 /// Returns the message for an unknown command: the nearest one, how to ask a question, or that the command is not
 /// available. `words` are the arguments that are not flags.

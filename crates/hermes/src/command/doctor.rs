@@ -17,6 +17,7 @@ use hermes_config::settings::{BackendFacts, TerminalSettings};
 use hermes_config::{Config, ManagedMode, save, user_home};
 use hermes_exec::SandboxState;
 use hermes_gateway::process;
+use hermes_knowledge::People;
 use hermes_model::discovery::ListFreshness;
 use hermes_model::provider::{ProviderChoice, ProviderInputs};
 use hermes_schedule::{JobFilter, JobStore, Zone};
@@ -32,6 +33,7 @@ use crate::context::ProgramContext;
 use crate::output::Console;
 use crate::wiring;
 use crate::wiring::channels::options;
+use crate::wiring::memory_services::{MemoryServices, configured_service};
 use crate::wiring::model_lists::{list_models, target_of};
 use crate::wiring::program_runtime::ProgramConfig;
 use crate::wiring::web::browser_options;
@@ -136,6 +138,7 @@ fn examine(offline: bool, context: &ProgramContext) -> Doctor<'_> {
     doctor.programs();
     doctor.gateway();
     doctor.jobs();
+    doctor.memory();
     doctor.tools();
     doctor
 }
@@ -505,6 +508,25 @@ impl Doctor<'_> {
             self.info("no chat platform is configured; `hermes gateway setup`");
         } else {
             self.good(format!("platforms: {}", configured.join(", ")));
+        }
+    }
+
+    fn memory(&mut self) {
+        self.section = "Memory";
+        for entry in People::unusable(self.config.get("memory.people").as_ref()) {
+            self.warn(
+                format!("memory.people: {entry} is no account, and is left out"),
+                "write accounts as platform:id, such as telegram:42",
+            );
+        }
+        let Some(name) = configured_service(&self.config) else {
+            return self.info("what was said earlier is recalled from the transcripts");
+        };
+        let services = MemoryServices::new(Arc::new(SystemClock::new()));
+        let from = ProgramConfig { context: self.context, config: &self.config };
+        match services.engine(&name, from) {
+            Ok(engine) => self.good(format!("{} is the memory service", engine.label())),
+            Err(reason) => self.bad(reason, "`hermes memory setup`; the transcripts are used meanwhile"),
         }
     }
 

@@ -5,21 +5,31 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use hermes_agent::TranscriptRecall;
-use hermes_config::{Config, set};
-use hermes_knowledge::{ChatIdentity, MemoryAuthor, MemoryFile, MemoryRecord, MemoryStore, PersonName};
+use hermes_config::env::dotenv;
+use hermes_config::settings::MemorySettings;
+use hermes_config::{Config, ManagedMode, set};
+use hermes_knowledge::{
+    ChatIdentity, MemoryAuthor, MemoryFile, MemoryRecord, MemoryStore, People, PersonName,
+};
+use hermes_memory::{KNOWN_ENGINES, KnownEngine};
 use hermes_store::{RecallScope, Store};
 use hermes_task::SystemClock;
 use hermes_text::ellipsize;
+use hermes_types::Clock;
 
 use crate::cli::{MemoryCommand, MemorySelection};
 use crate::context::ProgramContext;
 use crate::editor;
 use crate::output::{Confirmation, Console};
 use crate::wiring::memory_limits;
+use crate::wiring::memory_services::{MemoryServices, configured_service};
+use crate::wiring::model_lists::runtime;
 use crate::wiring::person::Accounts;
+use crate::wiring::program_runtime::ProgramConfig;
 
 /// The files of the built-in memory, with the keys that switch them on and limit them.
 const FILES: [(MemorySelection, &str, &str, &str); 2] = [
@@ -27,6 +37,8 @@ const FILES: [(MemorySelection, &str, &str, &str); 2] = [
     (MemorySelection::User, "USER.md", "memory.user_profile_enabled", "memory.user_char_limit"),
 ];
 
+/// How long a search waits for an endpoint for embeddings.
+const SEARCH_LIMIT: Duration = Duration::from_secs(8);
 /// The longest text of an entry in a list of changes.
 const SHOWN_CHARS: usize = 100;
 
@@ -37,14 +49,16 @@ pub(crate) fn run(command: MemoryCommand, context: &ProgramContext, output: &Con
         Ok(PersonMemory::open(context, &config, account.as_ref()))
     };
     match command {
-        MemoryCommand::Status => status(&config, context, output),
+        MemoryCommand::Status => status(&config, context, output)?,
+        MemoryCommand::Setup { service, key, url } => setup(service, key, url, context, output)?,
         MemoryCommand::Show { target, person } => {
             output.text(&(of(person.as_deref())?.describe_files(target) + "\n"));
         }
         MemoryCommand::Edit { target, person } => edit(target, &of(person.as_deref())?, context, output)?,
         MemoryCommand::Search { words } => {
             let store = context.store(output)?;
-            output.line(&of(None)?.search(&words.join(" "), &store)?);
+            let memory = of(None)?;
+            output.line(&memory.search_thoroughly(&words.join(" "), &store, &config, context)?);
         }
         MemoryCommand::Log { limit, person } => output.line(&of(person.as_deref())?.list_changes(limit)),
         MemoryCommand::Undo { number, person } => output.line(&of(person.as_deref())?.undo(number)?),
@@ -111,6 +125,10 @@ impl PersonMemory {
         for entry in state.entries {
             text.push_str("\n- ");
             text.push_str(&entry.replace('\n', "\n  "));
+            if let Some(origin) = self.files(file).origin(file, &entry) {
+                text.push_str("\n  written after reading: ");
+                text.push_str(&origin);
+            }
         }
         text
     }
@@ -126,6 +144,28 @@ impl PersonMemory {
     pub(crate) fn search(&self, words: &str, store: &Store) -> Result<String> {
         let recall = TranscriptRecall::new(store.clone(), Arc::new(SystemClock::new()), self.scope.clone());
         let found = recall.search_blocking(words)?;
+        Ok(found.unwrap_or_else(|| "Nothing that was said earlier matches.".to_owned()))
+    }
+
+    /// Finds what was said earlier, by words and by meaning, and waits for both.
+    fn search_thoroughly(
+        &self,
+        words: &str,
+        store: &Store,
+        config: &Config,
+        context: &ProgramContext,
+    ) -> Result<String> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let from = ProgramConfig { context, config };
+        let vectors = MemoryServices::new(clock.clone()).vectors(store, from);
+        let recall = TranscriptRecall::new(store.clone(), clock, self.scope.clone());
+        let recall = recall.with_vectors(vectors.clone());
+        let found = runtime()?.block_on(async {
+            if let Some(vectors) = &vectors {
+                vectors.update().await;
+            }
+            recall.search(words, SEARCH_LIMIT).await
+        })?;
         Ok(found.unwrap_or_else(|| "Nothing that was said earlier matches.".to_owned()))
     }
 
@@ -151,6 +191,9 @@ impl PersonMemory {
             let _ = writeln!(text, "{:>4}  {at}  {:<6}  by {by}", change.number, change.target);
             for (sign, entry) in change.removed().map(|e| ('-', e)).chain(change.added().map(|e| ('+', e))) {
                 let _ = writeln!(text, "      {sign} {}", ellipsize(&entry.replace('\n', " "), SHOWN_CHARS));
+            }
+            if let Some(origin) = &change.origin {
+                let _ = writeln!(text, "      written after reading: {origin}");
             }
         }
         text.trim_end().to_owned()
@@ -197,7 +240,7 @@ fn edit(
     Ok(())
 }
 
-fn status(config: &Config, context: &ProgramContext, output: &Console) {
+fn status(config: &Config, context: &ProgramContext, output: &Console) -> Result<()> {
     output.line("Built-in memory");
     for (_, name, switch, limit) in FILES {
         let text = fs::read_to_string(context.home.memories().join(name)).unwrap_or_default();
@@ -209,12 +252,95 @@ fn status(config: &Config, context: &ProgramContext, output: &Console) {
     match config.non_empty_text("memory.provider").as_deref() {
         None | Some("builtin") => output.line("  ✓ on"),
         Some("none") => output.line("  ✗ off (memory.provider: none)"),
-        Some(provider) => {
-            output.line(&format!(
-                "  ⚠ {provider} is configured; this release does not use it, and recalls by itself"
-            ));
-        }
+        Some(_) => output.line("  ✗ off: a memory service is configured"),
     }
+    if let Some(settings) = MemorySettings::from_config(config).embeddings {
+        output.line(&format!("  ✓ by meaning: {} at {}", settings.model, settings.base_url));
+    }
+    for entry in People::unusable(config.get("memory.people").as_ref()) {
+        output.line(&format!("  ⚠ memory.people: {entry} is no account; an example is telegram:42"));
+    }
+    if let Some(service) = configured_service(config) {
+        output.line("Memory service");
+        check_service(&service, config, context, output)?;
+    }
+    Ok(())
+}
+
+/// Asks a service whether it works with the present settings, and says what it answered.
+pub(crate) fn check_service(
+    name: &str,
+    config: &Config,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<()> {
+    let store = context.store(output)?;
+    let services = MemoryServices::new(Arc::new(SystemClock::new()));
+    let from = ProgramConfig { context, config };
+    let service = match services.open(name, &store, from) {
+        Ok(service) => service,
+        Err(reason) => {
+            output.line(&format!("  ✗ {reason}"));
+            return Ok(());
+        }
+    };
+    match runtime()?.block_on(service.check()) {
+        Ok(health) => output.line(&format!("  ✓ {} answers at {}", service.engine().label(), health.place)),
+        Err(error) => output.line(&format!("  ✗ {error}")),
+    }
+    Ok(())
+}
+
+/// Chooses a memory service, and stores its key and address.
+fn setup(
+    service: Option<String>,
+    key: Option<String>,
+    url: Option<String>,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<()> {
+    let chosen: &KnownEngine = if let Some(name) = service {
+        KNOWN_ENGINES.iter().find(|known| known.name == name).with_context(|| {
+            let names: Vec<&str> = KNOWN_ENGINES.iter().map(|known| known.name).collect();
+            format!("'{name}' is not a memory service of this release; use one of {}", names.join(", "))
+        })?
+    } else {
+        let rows: Vec<String> = KNOWN_ENGINES.iter().map(|known| known.label.to_owned()).collect();
+        match output.choose("Memory service", &rows, 0).and_then(|row| KNOWN_ENGINES.get(row)) {
+            Some(known) => known,
+            None => bail!("no service was chosen; name one, as in `hermes memory setup mem0`"),
+        }
+    };
+    let is_set = |variable: &str| !variable.is_empty() && context.env.get(variable).is_some();
+    let mut values: Vec<(&str, String)> = Vec::new();
+    if let Some(url) = url {
+        if chosen.address.is_empty() {
+            bail!("{} has no address; nothing was changed", chosen.label);
+        }
+        values.push((chosen.address, url));
+    }
+    let has_address = !values.is_empty() || is_set(chosen.address);
+    let key = match key {
+        Some(key) => Some(key),
+        None if chosen.key.is_empty() || is_set(chosen.key) || has_address => None,
+        None => output.ask_secret(&format!("{} (empty for none): ", chosen.key)),
+    };
+    let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
+    if let Some(key) = key.filter(|_| !chosen.key.is_empty()) {
+        values.push((chosen.key, key));
+    }
+    let has_key = is_set(chosen.key) || values.iter().any(|(name, _)| *name == chosen.key);
+    if chosen.needs_key && !has_key {
+        bail!("{} needs a key; nothing was changed. Use --key", chosen.label);
+    }
+    let pairs: Vec<(&str, &str)> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    if !pairs.is_empty() {
+        dotenv::save(&context.home, ManagedMode::detect(&context.home, &context.env), &pairs)?;
+    }
+    set::set(&context.home, &context.env, "memory.provider", chosen.name)?;
+    output.line(&format!("✓ {} is the memory service. MEMORY.md and USER.md stay in use.", chosen.label));
+    let context = context.reloaded();
+    check_service(chosen.name, &context.config(output), &context, output)
 }
 
 /// Moves the files aside, so that nothing is lost by a mistake.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use hermes_agent::{Agent, AgentFolders, ContextFiles, SessionLogMode};
 use hermes_config::user_home;
 use hermes_tools::{CheckpointManager, ToolRegistry};
-use hermes_types::ExternalMemory;
+use hermes_types::{ExternalMemory, Tool, chat_platforms};
 
 use super::agent_spec::AgentSpec;
 use super::model::{ModelSet, choose_models};
@@ -54,8 +54,23 @@ impl AgentFactory {
     /// Returns the memory of past conversations of an agent that the owner talks to on this machine.
     fn recall(&self, spec: &AgentSpec, from: ProgramConfig<'_>) -> Option<Arc<dyn ExternalMemory>> {
         let is_own = spec.rules == ContextFiles::Load && person::is_own_source(&spec.platform);
-        let recall = is_own.then(|| person::owner_recall(&self.runtime, from)).flatten()?;
-        Some(Arc::new(recall))
+        is_own.then(|| person::owner_memory(&self.runtime, from)).flatten()
+    }
+
+    /// Returns the tools of the memory service. An agent for chats gets those of each person later, in their place.
+    fn service_tools(
+        &self,
+        spec: &AgentSpec,
+        memory: Option<&Arc<dyn ExternalMemory>>,
+        from: ProgramConfig<'_>,
+    ) -> Vec<Arc<dyn Tool>> {
+        match memory {
+            Some(memory) => memory.tools(),
+            None if spec.rules == ContextFiles::Load && is_chat_platform(&spec.platform) => {
+                person::owner_memory(&self.runtime, from).map(|memory| memory.tools()).unwrap_or_default()
+            }
+            None => Vec::new(),
+        }
     }
 
     /// Builds an agent whose models are chosen.
@@ -70,10 +85,12 @@ impl AgentFactory {
         let of_turn = models.for_turn();
         let memory_stores = MemoryStores::open(spec.rules, from);
         let checkpoints = runtime.checkpoint_manager(from)?;
+        let memory = self.recall(spec, from);
         let parts = ToolParts {
             folder: folder.clone(),
             user_home: user_home(&from.context.env)?,
             memory_stores: &memory_stores,
+            service_tools: self.service_tools(spec, memory.as_ref(), from),
             checkpoints: checkpoints.clone(),
             side: of_turn.side.clone(),
             vision: models.vision(),
@@ -91,9 +108,14 @@ impl AgentFactory {
             .review_intervals(settings::review_intervals(from.config))
             .hooks(Arc::new(runtime.extensions.hooks.clone()))
             .folders(AgentFolders { results: Some(from.context.home.join("results")), logs })
-            .external_memory(self.recall(spec, from))
+            .external_memory(memory)
             .build();
         let (all_tools, unknown_toolsets) = (tools.all, tools.unknown_toolsets);
         Ok(BuiltAgent { agent, models, checkpoints, all_tools, unknown_toolsets })
     }
+}
+
+/// Tells whether conversations of a platform are chats of accounts.
+fn is_chat_platform(platform: &str) -> bool {
+    chat_platforms().any(|known| known == platform)
 }

@@ -1,4 +1,4 @@
-//! The hooks and plugins of a process.
+//! The hooks, the plugins and the memory service of a process.
 //!
 //! Without an entry in `hooks` and without an enabled plugin nothing is started.
 
@@ -14,6 +14,7 @@ use hermes_plugins::{
 };
 use hermes_types::Clock;
 
+use super::memory_services::MemoryServices;
 use super::program_runtime::ProgramConfig;
 use super::{child_variables, working_folder};
 use crate::output::{Confirmation, Console};
@@ -25,6 +26,7 @@ const PYTHON: &str = "python3";
 pub(crate) struct Extensions {
     pub(crate) hooks: HookDispatcher,
     pub(crate) plugins: PluginHost,
+    pub(crate) memory: MemoryServices,
     /// The hooks that nobody approved, and whether their script was changed.
     unapproved: Vec<(ShellHook, HookApprovalState)>,
     problems: Vec<String>,
@@ -54,7 +56,8 @@ impl Extensions {
         }
         let runner = hook_runner(from, folder, clock);
         let sources = HookSources { hooks, runner, plugins: plugins.has_plugins().then(|| plugins.clone()) };
-        Ok(Self { hooks: HookDispatcher::new(sources, clock.clone()), plugins, unapproved, problems })
+        let memory = MemoryServices::new(clock.clone());
+        Ok(Self { hooks: HookDispatcher::new(sources, clock.clone()), plugins, memory, unapproved, problems })
     }
 
     /// Asks the person at the terminal about hooks that were not approved. Where nobody can be asked, they do not run,
@@ -112,6 +115,7 @@ impl Extensions {
     pub(crate) async fn shut_down(&self) {
         self.hooks.shut_down().await;
         self.plugins.shut_down().await;
+        self.memory.shut_down().await;
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod extensions;
 pub(crate) mod hooks;
 pub(crate) mod live_agents;
 pub(crate) mod mcp;
+pub(crate) mod memory_services;
 pub(crate) mod message_sender;
 mod mixture;
 mod modal;

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use hermes_agent::{Agent, TranscriptRecall};
+use hermes_agent::{Agent, SpeakerProfile, TranscriptRecall};
 use hermes_config::{Config, Env, Home};
 use hermes_gateway::authorise::only_user;
 use hermes_gateway::pairing::PairingStore;
 use hermes_gateway::{ChatAccount, ConversationSharing};
 use hermes_knowledge::{ChatIdentity, People, PersonName};
+use hermes_memory::MemoryPerson;
 use hermes_store::RecallScope;
 use hermes_tools::MemoryTool;
-use hermes_types::{PLATFORM_FACTS, Tool, ToolRole};
+use hermes_types::{ExternalMemory, PLATFORM_FACTS, Tool, ToolRole};
 
 use super::program_runtime::{ProgramConfig, ProgramRuntime};
 use super::settings::{MemoryStores, memory_limits};
@@ -57,7 +58,7 @@ impl<'a> Accounts<'a> {
             PersonName::Other(_) => Vec::new(),
         };
         let people = accounts.into_iter().map(|account| (account.platform, account.user_id)).collect();
-        RecallScope { people, own_sources, current: None }
+        RecallScope { people, own_sources, ..RecallScope::default() }
     }
 
     /// Returns the only person who may talk to the agent on a platform.
@@ -69,9 +70,15 @@ impl<'a> Accounts<'a> {
 }
 
 /// Returns the memory of past conversations for agents that work for the owner; none where it is switched off.
-pub(crate) fn owner_recall(runtime: &ProgramRuntime, from: ProgramConfig<'_>) -> Option<TranscriptRecall> {
+pub(crate) fn owner_memory(
+    runtime: &ProgramRuntime,
+    from: ProgramConfig<'_>,
+) -> Option<Arc<dyn ExternalMemory>> {
+    if let Some(service) = runtime.extensions.memory.active(&runtime.store, from) {
+        return Some(Arc::new(service.of_person(MemoryPerson::default())));
+    }
     let accounts = Accounts::new(from.config, &from.context.home, &from.context.env);
-    recall(runtime, from.config, accounts.scope(&PersonName::Owner, None))
+    Some(Arc::new(recall(runtime, from, accounts.scope(&PersonName::Owner, None))?))
 }
 
 /// Gives an agent the memory of the account that it works for.
@@ -90,33 +97,78 @@ pub(crate) fn for_account(
         hermes_knowledge::MemoryStore::in_folder(person.folder(&context.home), memory_limits(config))
             .recorded(hermes_knowledge::MemoryAuthor::Agent, runtime.clock.clone())
     });
+    let memory = memory_of(person.as_ref(), identity.as_ref(), &account, &accounts, runtime, from);
     let is_shared = account.sharing == ConversationSharing::Shared;
-    let scope = match (&person, account.is_private) {
-        (Some(person), true) => accounts.scope(person, identity.as_ref()),
-        // What somebody said in private is not repeated before others.
-        _ => RecallScope::default(),
+    let memory = match profile.clone().filter(|_| is_shared) {
+        Some(profile) => Some(Arc::new(SpeakerProfile::new(profile, memory)) as Arc<dyn ExternalMemory>),
+        None => memory,
     };
-    let recall = recall(runtime, config, scope)
-        .map(|recall| recall.with_profile(profile.clone().filter(|_| is_shared)));
-    let tools: Vec<Arc<dyn Tool>> = agent
-        .tools()
-        .iter()
-        .map(|tool| match tool.descriptor().role {
-            Some(ToolRole::Memory) => Arc::new(MemoryTool::new(stores.notes.clone(), profile.clone())),
-            _ => tool.clone(),
-        })
-        .collect();
+    let services = memory.as_ref().map(|memory| memory.tools()).unwrap_or_default();
+    let replaced = |tool: &Arc<dyn Tool>| -> Option<Arc<dyn Tool>> {
+        match tool.descriptor().role {
+            Some(ToolRole::Memory) => {
+                let memory = MemoryTool::new(stores.notes.clone(), profile.clone());
+                Some(Arc::new(memory.with_rules(stores.rules)))
+            }
+            // Of the tools that the agent has, those of the person it works for now.
+            Some(ToolRole::MemoryService) => {
+                services.iter().find(|own| own.spec().name == tool.spec().name).cloned()
+            }
+            _ => Some(tool.clone()),
+        }
+    };
+    let tools: Vec<Arc<dyn Tool>> = agent.tools().iter().filter_map(replaced).collect();
     let in_prompt = profile.filter(|_| !is_shared);
     agent
         .into_builder()
         .tools(tools)
         .user_profile(in_prompt)
-        .external_memory(recall.map(|r| Arc::new(r) as _))
+        .external_memory(memory)
+        .speaker(account.user_id.map(str::to_owned))
         .build()
 }
 
-fn recall(runtime: &ProgramRuntime, config: &Config, scope: RecallScope) -> Option<TranscriptRecall> {
+/// Returns what is recalled for an account: in private, what the person said; before others, what was said before
+/// the same others.
+fn memory_of(
+    person: Option<&PersonName>,
+    identity: Option<&ChatIdentity>,
+    account: &ChatAccount<'_>,
+    accounts: &Accounts<'_>,
+    runtime: &ProgramRuntime,
+    from: ProgramConfig<'_>,
+) -> Option<Arc<dyn ExternalMemory>> {
+    let scope = match (person, account.is_private) {
+        (Some(person), true) => {
+            if let Some(service) = runtime.extensions.memory.active(&runtime.store, from) {
+                let account = match person {
+                    PersonName::Owner => None,
+                    PersonName::Other(first) => Some((first.platform.clone(), first.user_id.clone())),
+                };
+                return Some(Arc::new(service.of_person(MemoryPerson { account })));
+            }
+            accounts.scope(person, identity)
+        }
+        // What somebody said in private is not repeated before others.
+        _ => RecallScope {
+            chat: account
+                .chat_id
+                .filter(|_| !account.is_private)
+                .map(|chat| (account.platform.to_owned(), chat.to_owned())),
+            ..RecallScope::default()
+        },
+    };
+    Some(Arc::new(recall(runtime, from, scope)?))
+}
+
+fn recall(runtime: &ProgramRuntime, from: ProgramConfig<'_>, scope: RecallScope) -> Option<TranscriptRecall> {
+    let config = from.config;
     let is_wanted = config.non_empty_text("memory.provider").as_deref() != Some(NO_RECALL)
         && config.flag("memory.memory_enabled");
-    is_wanted.then(|| TranscriptRecall::new(runtime.store.clone(), runtime.clock.clone(), scope))
+    if !is_wanted {
+        return None;
+    }
+    let services = &runtime.extensions.memory;
+    let recall = TranscriptRecall::new(runtime.store.clone(), runtime.clock.clone(), scope);
+    Some(recall.with_notice(services.notice()).with_vectors(services.vectors(&runtime.store, from)))
 }

@@ -10,8 +10,10 @@ use hermes_config::settings::{BudgetSettings, CompressionSettings, MemorySetting
 use hermes_config::{Config, ProgramSurface, precedence};
 use hermes_knowledge::{MemoryAuthor, MemoryLimits, MemoryStore};
 use hermes_task::SystemClock;
+use hermes_tools::MemoryRules;
 use hermes_types::{Message, ReasoningEffort, SpendingCap};
 
+use super::memory_services::active_honcho;
 use super::program_runtime::ProgramConfig;
 use crate::output::Console;
 
@@ -19,6 +21,7 @@ use crate::output::Console;
 pub(crate) struct MemoryStores {
     pub(crate) notes: Option<MemoryStore>,
     pub(crate) profile: Option<MemoryStore>,
+    pub(crate) rules: MemoryRules,
 }
 
 impl MemoryStores {
@@ -31,7 +34,14 @@ impl MemoryStores {
                     .recorded(MemoryAuthor::Agent, Arc::new(SystemClock::new()))
             })
         };
-        Self { notes: store(settings.memory_enabled), profile: store(settings.user_profile_enabled) }
+        let honcho = active_honcho(from);
+        let elsewhere = |is_replaced: bool| is_replaced.then_some("Honcho");
+        let rules = MemoryRules {
+            needs_approval: settings.write_approval,
+            notes_elsewhere: honcho.as_ref().and_then(|honcho| elsewhere(honcho.replaces_notes())),
+            profile_elsewhere: honcho.as_ref().and_then(|honcho| elsewhere(honcho.replaces_profile())),
+        };
+        Self { notes: store(settings.memory_enabled), profile: store(settings.user_profile_enabled), rules }
     }
 }
 

@@ -33,6 +33,8 @@ pub(crate) struct ToolParts<'a> {
     pub(crate) folder: PathBuf,
     pub(crate) user_home: PathBuf,
     pub(crate) memory_stores: &'a MemoryStores,
+    /// The tools of the memory service.
+    pub(crate) service_tools: Vec<Arc<dyn Tool>>,
     pub(crate) checkpoints: Option<Arc<CheckpointManager>>,
     /// The model for side tasks, when not the main one.
     pub(crate) side: Option<SideModel>,
@@ -104,7 +106,8 @@ pub(crate) fn with_present_servers(
 
 fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig<'_>) -> ToolRegistry {
     let ProgramConfig { context, config } = from;
-    let ToolParts { folder, user_home, memory_stores, checkpoints, side, vision, mixture } = parts;
+    let ToolParts { folder, user_home, memory_stores, service_tools, checkpoints, side, vision, mixture } =
+        parts;
     let ProgramRuntime { store, clock, command_runtime, message_sender, .. } = runtime;
     let settings = TerminalSettings::resolve(config, &context.env);
     let sandbox = sandbox::sandbox(&settings, &user_home, context);
@@ -124,7 +127,10 @@ fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig
     registry.register(Arc::new(TodoTool::new()));
     if memory_stores.notes.is_some() || memory_stores.profile.is_some() {
         let memory = MemoryTool::new(memory_stores.notes.clone(), memory_stores.profile.clone());
-        registry.register(Arc::new(memory));
+        registry.register(Arc::new(memory.with_rules(memory_stores.rules)));
+    }
+    for tool in service_tools {
+        registry.register(tool);
     }
     let mut search = SessionSearchTool::new(Some(store.clone()), clock.clone(), local_time);
     if let Some(side) = side {

@@ -377,6 +377,7 @@ fn other_agents_learn_of_approvals_and_cannot_give_them() {
         messages: Vec::new(),
         turn: turn.clone(),
         inbox: Vec::new(),
+        speaker: None,
     };
     store.begin_turn(opening, &HolderId::new("here"), std::time::Duration::from_mins(10)).wait().unwrap();
     let call = NewToolCall { id: CallId::new("c1"), name: "terminal".to_owned(), arguments: "{}".to_owned() };

@@ -41,7 +41,7 @@ fn an_unknown_command_names_the_nearest() {
         (&["sessions", "lst"], "did you mean 'hermes sessions list'?"),
         (&["skills", "instal"], "did you mean 'hermes skills install'?"),
         (&["gateway", "--nonsense"], "unexpected argument '--nonsense'"),
-        (&["honcho"], "is not available in this release"),
+        (&["dashboard"], "is not available in this release"),
     ] {
         let seen = hermes(&home, arguments);
         assert!(seen.starts_with("exit 2") && seen.contains(words), "{arguments:?}: {seen}");

@@ -1,0 +1,11 @@
+-- Vectors of messages, created with the first one. Sessions are numbered, because a search looks at each vector.
+CREATE TABLE IF NOT EXISTS hx_vector_sessions (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    session_id TEXT NOT NULL UNIQUE
+);
+CREATE TABLE IF NOT EXISTS hx_vectors (
+    message_id INTEGER PRIMARY KEY REFERENCES messages(id) ON DELETE CASCADE,
+    session INTEGER NOT NULL,
+    scale REAL NOT NULL,
+    numbers BLOB NOT NULL
+);
