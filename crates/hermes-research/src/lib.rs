@@ -23,17 +23,17 @@ pub use batch::{
 pub use compress::{
     CompressionJob, CompressionMetrics, CompressionTarget, CompressionTotals, NoticeSettings, ProtectedTurns,
     RegionChoice, ReplacedTurns, SampleGenerator, SampleShare, SelectionReport, SummaryModel,
-    SummarySettings, TokenCounter, TrajectoryCompression, TrajectoryLimits, TrajectorySelection, choose_region,
-    dry_run, merge_folder, summary_input,
+    SummarySettings, TokenCounter, TrajectoryCompression, TrajectoryLimits, TrajectorySelection,
+    choose_region, dry_run, merge_folder, summary_input,
 };
 #[cfg(feature = "tokenizers")]
 pub use environment::TokenizerFile;
 pub use environment::{
     AgentLoopResult, ChatTokenizer, CommandResult, DataEnvironment, EnvironmentFlags, EnvironmentMeans,
     EnvironmentMode, EnvironmentObserver, EnvironmentReport, EnvironmentRun, EnvironmentSettings,
-    EvaluatedItem, EvaluationPriority, FlagValue, ItemPlace, JudgedRollout, ModelJudge, ModelServers,
-    ProgramEnvironment, RolloutToolError, RolloutTools, SHIPPED_ENVIRONMENTS, ServerSettings, ServerType,
-    SettingLayers, ShippedEnvironment, SpecialTokens, TrainingEnvironment,
+    EvaluatedItem, EvaluationPriority, FlagValue, InferenceServerSettings, ItemPlace, JudgedRollout,
+    ModelJudge, ModelServers, ProgramEnvironment, RolloutToolError, RolloutTools, SHIPPED_ENVIRONMENTS,
+    ServerType, SettingLayers, ShippedEnvironment, SpecialTokens, TrainingEnvironment,
 };
 pub use error::Error;
 pub use queue::{

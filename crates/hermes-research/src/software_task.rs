@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use hermes_agent::Calendar;
 use hermes_text::JsonTree;
-use hermes_types::{
-    Cancel, Deadline, Message, ModelRequest, RawJson, SideModel, TaskId, ToolCall, ToolSpec,
-};
+use hermes_types::{Cancel, Deadline, Message, ModelRequest, RawJson, SideModel, TaskId, ToolCall, ToolSpec};
 use tokio::sync::Semaphore;
 
 use crate::batch::{DatasetRow, RolloutAgents};
@@ -101,7 +99,8 @@ impl SoftwareTaskRunner {
         self.agents.prepare(task, &row, cancel).await.map_err(Error::Unusable)?;
         let agent = self.agents.agent(&["terminal"]).map_err(Error::Unusable)?;
         let permits = Arc::new(Semaphore::new(1));
-        let tools = RolloutTools::new(task.clone(), agent.tools(), permits, self.clock.clone(), cancel.clone());
+        let tools =
+            RolloutTools::new(task.clone(), agent.tools(), permits, self.clock.clone(), cancel.clone());
         if let Some(folder) = self.cwd.as_deref().filter(|_| self.image.is_none()) {
             let entered = tools.terminal(&format!("cd {}", crate::environment::quote(folder)), 10).await;
             if !entered.succeeded() {
@@ -170,7 +169,9 @@ impl SoftwareTaskRunner {
 fn terminal_spec() -> ToolSpec {
     ToolSpec {
         name: "terminal".to_owned(),
-        description: "Run a shell command and return its output and exit code. `cd` and `export` stay in effect.".to_owned(),
+        description:
+            "Run a shell command and return its output and exit code. `cd` and `export` stay in effect."
+                .to_owned(),
         parameters: RawJson::from_value(&serde_json::json!({
             "type": "object",
             "properties": {

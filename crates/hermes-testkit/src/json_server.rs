@@ -62,7 +62,8 @@ impl JsonServer {
     /// Starts an inference server whose tokens are bytes. Each answer is the next of these texts, and then the token
     /// `end`; every token has the same log probability.
     pub fn generate(dialect: GenerateDialect, texts: &[&str], end: u32) -> Result<Self, Error> {
-        let waiting: Mutex<Vec<String>> = Mutex::new(texts.iter().rev().map(|text| (*text).to_owned()).collect());
+        let waiting: Mutex<Vec<String>> =
+            Mutex::new(texts.iter().rev().map(|text| (*text).to_owned()).collect());
         Self::start(move |request| {
             if request.path == "/health" {
                 return (200, json!({}));
@@ -72,17 +73,21 @@ impl JsonServer {
                 return (400, json!({"error": "nothing is left to say"}));
             };
             let tokens: Vec<u32> = text.bytes().map(u32::from).chain([end]).collect();
-            (200, match dialect {
-                GenerateDialect::Vllm => {
-                    let each: Vec<Value> =
-                        tokens.iter().map(|token| json!([{token.to_string(): -0.25}])).collect();
-                    json!({"text": [text], "token_ids": [tokens], "logprobs": [each], "finish_reasons": ["stop"]})
-                }
-                GenerateDialect::Sglang => {
-                    let each: Vec<Value> = tokens.iter().map(|token| json!([-0.25, token, null])).collect();
-                    json!({"text": text, "meta_info": {"output_token_logprobs": each, "finish_reason": {"type": "stop"}}})
-                }
-            })
+            (
+                200,
+                match dialect {
+                    GenerateDialect::Vllm => {
+                        let each: Vec<Value> =
+                            tokens.iter().map(|token| json!([{token.to_string(): -0.25}])).collect();
+                        json!({"text": [text], "token_ids": [tokens], "logprobs": [each], "finish_reasons": ["stop"]})
+                    }
+                    GenerateDialect::Sglang => {
+                        let each: Vec<Value> =
+                            tokens.iter().map(|token| json!([-0.25, token, null])).collect();
+                        json!({"text": text, "meta_info": {"output_token_logprobs": each, "finish_reason": {"type": "stop"}}})
+                    }
+                },
+            )
         })
     }
 

@@ -19,8 +19,8 @@ mod all {
     mod read_file;
     mod reference;
     mod registry;
-    mod rl;
     mod remote_tools;
+    mod rl;
     mod sandbox;
     mod sandboxed_files;
     mod search_files;

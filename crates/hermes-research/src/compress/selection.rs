@@ -72,7 +72,8 @@ impl TrajectorySelection {
                 let read = file.seek(SeekFrom::Start(line.at)).and_then(|_| file.read_exact(&mut bytes));
                 read.map_err(Error::file(path))?;
                 let text = String::from_utf8_lossy(&bytes);
-                let mut value = JsonTree::parse(text.trim()).map_err(|error| Error::Unusable(error.to_string()))?;
+                let mut value =
+                    JsonTree::parse(text.trim()).map_err(|error| Error::Unusable(error.to_string()))?;
                 let turns = conversation(&value);
                 value.set("conversations", JsonTree::Array(turns.unwrap_or_default()));
                 let name = path.file_stem().unwrap_or_default().to_string_lossy();

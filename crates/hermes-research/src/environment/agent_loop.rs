@@ -44,15 +44,17 @@ impl AgentLoopResult {
     pub fn is_empty(&self) -> bool {
         let role = |message: &Value| message.get("role").and_then(Value::as_str).map(str::to_owned);
         self.turns_used == 0
-            || self.messages.iter().all(|message| {
-                role(message).is_some_and(|role| role == "system" || role == "user")
-            })
+            || self
+                .messages
+                .iter()
+                .all(|message| role(message).is_some_and(|role| role == "system" || role == "user"))
     }
 
     /// Returns the text of the last answer.
     pub fn last_answer(&self) -> &str {
         let answers = self.messages.iter().rev();
-        let mut answers = answers.filter(|message| message.get("role").and_then(Value::as_str) == Some("assistant"));
+        let mut answers =
+            answers.filter(|message| message.get("role").and_then(Value::as_str) == Some("assistant"));
         answers
             .find_map(|message| message.get("content")?.as_str().filter(|text| !text.trim().is_empty()))
             .unwrap_or_default()
@@ -129,14 +131,11 @@ impl AgentLoop<'_> {
             return result;
         }
         let arguments = if call.arguments.trim().is_empty() { "{}" } else { call.arguments.as_str() };
-        let arguments: Map<String, Value> = match serde_json::from_str(arguments) {
-            Ok(arguments) => arguments,
-            Err(_) => {
-                let error = "the arguments are not a JSON object; write them as valid JSON".to_owned();
-                let result = json!({"error": error}).to_string();
-                note(&error, &result);
-                return result;
-            }
+        let Ok(arguments) = serde_json::from_str::<Map<String, Value>>(arguments) else {
+            let error = "the arguments are not a JSON object; write them as valid JSON".to_owned();
+            let result = json!({"error": error}).to_string();
+            note(&error, &result);
+            return result;
         };
         if WITHOUT_HOME.contains(&call.name.as_str()) {
             return json!({"error": format!("`{}` is not available here", call.name)}).to_string();

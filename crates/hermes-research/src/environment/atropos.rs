@@ -68,7 +68,13 @@ impl AtroposClient {
         Self { net, clock, url: url.trim_end_matches('/').to_owned() }
     }
 
-    async fn once(&self, method: Method, path: &str, body: Option<&Value>, cancel: &Cancel) -> Result<Value, RequestFailure> {
+    async fn once(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        cancel: &Cancel,
+    ) -> Result<Value, RequestFailure> {
         let url = format!("{}{path}", self.url);
         let url = url.parse().map_err(|_| RequestFailure::from(hermes_net::Error::InvalidUrl))?;
         let mut request = HttpRequest::new(method, url).header(CONTENT_TYPE, "application/json")?;
@@ -85,13 +91,21 @@ impl AtroposClient {
         RequestFailure::check(answer, ANSWER_LIMIT).await
     }
 
-    async fn request(&self, method: Method, path: &str, body: Option<&Value>, cancel: &Cancel) -> Result<Value, RequestFailure> {
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        cancel: &Cancel,
+    ) -> Result<Value, RequestFailure> {
         let mut attempt = 0;
         loop {
             attempt += 1;
             match self.once(method.clone(), path, body, cancel).await {
                 Ok(answer) => return Ok(answer),
-                Err(failure) if attempt >= ATTEMPTS || !failure.may_pass || cancel.is_cancelled() => return Err(failure),
+                Err(failure) if attempt >= ATTEMPTS || !failure.may_pass || cancel.is_cancelled() => {
+                    return Err(failure);
+                }
                 Err(_) => {}
             }
             tokio::select! {
@@ -139,7 +153,10 @@ impl AtroposClient {
                 Err(failure) if failure.status.is_some() && !failure.may_pass => return Err(failure.reason),
                 Err(failure) => {
                     if !std::mem::replace(&mut told, true) {
-                        tracing::warn!(reason = failure.reason, "the trainer's API server does not answer; Hermes asks again every second");
+                        tracing::warn!(
+                            reason = failure.reason,
+                            "the trainer's API server does not answer; Hermes asks again every second"
+                        );
                     }
                 }
             }
@@ -157,7 +174,11 @@ impl AtroposClient {
     }
 
     /// Asks how far training is. `None` where the server does not know this environment (any more).
-    pub(crate) async fn status(&self, env_id: i64, cancel: &Cancel) -> Result<Option<TrainerStatus>, RequestFailure> {
+    pub(crate) async fn status(
+        &self,
+        env_id: i64,
+        cancel: &Cancel,
+    ) -> Result<Option<TrainerStatus>, RequestFailure> {
         let body = json!({"env_id": env_id});
         // Not repeated: the next look is soon.
         let status = match self.once(Method::GET, "/status-env", Some(&body), cancel).await {
@@ -179,7 +200,12 @@ impl AtroposClient {
     }
 
     /// Sends a group.
-    pub(crate) async fn send(&self, env_id: i64, mut group: Value, cancel: &Cancel) -> Result<(), RequestFailure> {
+    pub(crate) async fn send(
+        &self,
+        env_id: i64,
+        mut group: Value,
+        cancel: &Cancel,
+    ) -> Result<(), RequestFailure> {
         if let Value::Object(members) = &mut group {
             members.insert("env_id".to_owned(), json!(env_id));
         }

@@ -95,7 +95,9 @@ impl ChatPartner for MessageChat {
 
 /// Asks for reasoning in the way the server knows.
 fn ask_for_reasoning(body: &mut Map<String, Value>, settings: &EnvironmentSettings, base_url: &str) {
-    if !settings.thinking_mode && settings.reasoning_effort.is_none() && settings.max_reasoning_tokens.is_none()
+    if !settings.thinking_mode
+        && settings.reasoning_effort.is_none()
+        && settings.max_reasoning_tokens.is_none()
     {
         return;
     }
@@ -123,20 +125,21 @@ fn read_message(message: &Value) -> ChatAnswer {
     let of_details = details.into_iter().flatten().find_map(|detail| detail.get("text")?.as_str());
     let given = |text: Option<String>| text.filter(|text| !text.is_empty());
     let reasoning = given(text("reasoning_content")).or_else(|| given(text("reasoning")));
-    let calls = message.get("tool_calls").and_then(Value::as_array).into_iter().flatten().filter_map(|call| {
-        let function = call.get("function")?;
-        let arguments = match function.get("arguments") {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Null) | None => "{}".to_owned(),
-            Some(other) => other.to_string(),
-        };
-        let id = call.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
-        Some(ChatCall {
-            id: id.map_or_else(|| CallId::generate().as_str().to_owned(), str::to_owned),
-            name: function.get("name")?.as_str()?.to_owned(),
-            arguments,
-        })
-    });
+    let calls =
+        message.get("tool_calls").and_then(Value::as_array).into_iter().flatten().filter_map(|call| {
+            let function = call.get("function")?;
+            let arguments = match function.get("arguments") {
+                Some(Value::String(text)) => text.clone(),
+                Some(Value::Null) | None => "{}".to_owned(),
+                Some(other) => other.to_string(),
+            };
+            let id = call.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
+            Some(ChatCall {
+                id: id.map_or_else(|| CallId::generate().as_str().to_owned(), str::to_owned),
+                name: function.get("name")?.as_str()?.to_owned(),
+                arguments,
+            })
+        });
     ChatAnswer {
         content: text("content"),
         reasoning: reasoning.or_else(|| given(of_details.map(str::to_owned))),
@@ -199,7 +202,10 @@ impl ChatPartner for TokenChat {
                 }
             }
             if let Some(first) = answer.calls.first() {
-                let written = self.tokenizer.decode(&without_last_special(&generated.tokens, &*self.tokenizer), SpecialTokens::Include)?;
+                let written = self.tokenizer.decode(
+                    &without_last_special(&generated.tokens, &*self.tokenizer),
+                    SpecialTokens::Include,
+                )?;
                 self.tracker.keep_written(&first.id, &written);
             }
             Ok(answer)
@@ -253,7 +259,8 @@ impl ProxyChat {
     ) -> Result<Value, RequestFailure> {
         let url = format!("{}{path}", self.proxy);
         let url = url.parse().map_err(|_| RequestFailure::from(hermes_net::Error::InvalidUrl))?;
-        let mut request = HttpRequest::new(method, url).response_timeout(self.limit).stall_timeout(self.limit);
+        let mut request =
+            HttpRequest::new(method, url).response_timeout(self.limit).stall_timeout(self.limit);
         if let Some(body) = body {
             request = request.json(&body)?;
         }
@@ -267,9 +274,10 @@ impl ProxyChat {
         }
         let body = json!({"tool_parser": self.options.settings.tool_call_parser, "track_tree": false});
         let created = self.send(Method::POST, "/sessions/create", Some(body), cancel).await?;
-        let id = created.get("uuid").and_then(Value::as_str).filter(|id| {
-            !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
-        });
+        let id = created
+            .get("uuid")
+            .and_then(Value::as_str)
+            .filter(|id| !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'));
         let id = id.map(str::to_owned).ok_or_else(|| RequestFailure {
             reason: "the proxy began no session".to_owned(),
             may_pass: false,
@@ -302,7 +310,8 @@ impl ChatPartner for ProxyChat {
             let path = format!("/{session}/v1/chat/completions");
             let answer = self.send(Method::POST, &path, Some(body), cancel).await;
             let answer = answer.map_err(|failure| failure.reason)?;
-            let message = answer.pointer("/choices/0/message").ok_or("the answer of the proxy has no message")?;
+            let message =
+                answer.pointer("/choices/0/message").ok_or("the answer of the proxy has no message")?;
             Ok(read_message(message))
         })
     }
@@ -312,11 +321,14 @@ impl ChatPartner for ProxyChat {
             let session = self.session.take()?;
             let nodes = self.send(Method::GET, &format!("/{session}/nodes"), None, cancel).await;
             let nodes = nodes.inspect_err(|failure| {
-                tracing::warn!(reason = failure.reason, "the proxy did not return the tokens of a conversation");
+                tracing::warn!(
+                    reason = failure.reason,
+                    "the proxy did not return the tokens of a conversation"
+                );
             });
-            let sequence = nodes.ok().and_then(|answer| {
-                TokenSequence::from_node(answer.get("nodes")?.as_array()?.last()?)
-            });
+            let sequence = nodes
+                .ok()
+                .and_then(|answer| TokenSequence::from_node(answer.get("nodes")?.as_array()?.last()?));
             if let Err(failure) = self.send(Method::DELETE, &format!("/{session}"), None, cancel).await {
                 tracing::warn!(reason = failure.reason, "a session of the proxy was not ended");
             }

@@ -86,7 +86,8 @@ impl DataEnvironment {
     /// Reads the description of an environment from a file.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path).map_err(Error::file(path))?;
-        let unusable = |problem: &dyn std::fmt::Display| Error::Unusable(format!("{}: {problem}", path.display()));
+        let unusable =
+            |problem: &dyn std::fmt::Display| Error::Unusable(format!("{}: {problem}", path.display()));
         let value = hermes_config::yaml::parse(&text).map_err(|error| unusable(&error))?;
         let description: Description =
             serde_json::from_value(value.to_json()).map_err(|error| unusable(&error))?;
@@ -140,7 +141,9 @@ impl TrainingEnvironment for DataEnvironment {
     fn set_up<'a>(&'a self, settings: &'a EnvironmentSettings) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let named = settings.dataset_name.as_ref().map(PathBuf::from);
-            let items = match named.or_else(|| self.description.dataset.as_ref().map(|path| self.folder.join(path))) {
+            let items = match named
+                .or_else(|| self.description.dataset.as_ref().map(|path| self.folder.join(path)))
+            {
                 Some(path) => ItemList::read(&path)?,
                 None => ItemList::new(self.description.items.clone()),
             };
@@ -204,9 +207,12 @@ impl TrainingEnvironment for DataEnvironment {
             match verify.reward {
                 RewardSource::ExitCode => Ok(if ran.succeeded() { 1.0 } else { 0.0 }),
                 RewardSource::Stdout => {
-                    let last = ran.output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+                    let last =
+                        ran.output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
                     let number = last.trim().parse::<f64>().ok().filter(|number| number.is_finite());
-                    number.ok_or_else(|| format!("the verifier printed no number but `{}`", hermes_text::head(last, 200)))
+                    number.ok_or_else(|| {
+                        format!("the verifier printed no number but `{}`", hermes_text::head(last, 200))
+                    })
                 }
             }
         })

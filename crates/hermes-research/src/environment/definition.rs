@@ -74,11 +74,7 @@ pub trait TrainingEnvironment: Send + Sync {
     }
 
     /// Prepares the place before the model begins.
-    fn prepare<'a>(
-        &'a self,
-        item: &'a Value,
-        tools: &'a RolloutTools,
-    ) -> BoxFuture<'a, Result<(), String>> {
+    fn prepare<'a>(&'a self, item: &'a Value, tools: &'a RolloutTools) -> BoxFuture<'a, Result<(), String>> {
         let _ = (item, tools);
         Box::pin(std::future::ready(Ok(())))
     }
@@ -113,7 +109,10 @@ pub(crate) fn usual_figures(items: &[EvaluatedItem]) -> Map<String, Value> {
     let share = sum(&mut items.iter().filter(|item| item.score >= 1.0).map(|_| 1.0));
     Map::from_iter([
         ("eval/pass_rate".to_owned(), json!(ratio(share, items.len()))),
-        ("eval/mean_score".to_owned(), json!(ratio(sum(&mut items.iter().map(|item| item.score)), items.len()))),
+        (
+            "eval/mean_score".to_owned(),
+            json!(ratio(sum(&mut items.iter().map(|item| item.score)), items.len())),
+        ),
         ("eval/passed".to_owned(), json!(passed)),
         ("eval/total".to_owned(), json!(items.len())),
     ])

@@ -55,7 +55,8 @@ mod tests {
 
     #[test]
     fn flags_have_three_forms() {
-        let flags = parse("--env.group_size 2 --env.inference_weight -1 --openai.health-check=false --config a.yaml");
+        let flags =
+            parse("--env.group_size 2 --env.inference_weight -1 --openai.health-check=false --config a.yaml");
         // A negative number after a space is a flag of its own, which is none.
         assert_eq!(flags.unwrap_err(), "`-1` is not a flag");
         let flags = parse("--env.a=-1 --env.use_wandb --env.b x --openai.c=None --config a.yaml").unwrap();
@@ -64,7 +65,12 @@ mod tests {
         assert_eq!(flags.env, expected.map(|(name, value)| (name.to_owned(), value)));
         assert_eq!(flags.servers, [("c".to_owned(), text("None"))]);
         assert_eq!(flags.config, Some(PathBuf::from("a.yaml")));
-        for (line, words) in [("--other=1", "is unknown"), ("word", "is not a flag"), ("--env.=1", "is unknown"), ("--config", "needs the name")] {
+        for (line, words) in [
+            ("--other=1", "is unknown"),
+            ("word", "is not a flag"),
+            ("--env.=1", "is unknown"),
+            ("--config", "needs the name"),
+        ] {
             assert!(parse(line).unwrap_err().contains(words), "{line}");
         }
     }

@@ -76,7 +76,12 @@ pub(crate) enum GroupRefusal {
 
 impl ScoredGroup {
     /// Decides whether a group is worth sending.
-    pub(crate) fn check(&self, size: usize, distinct: bool, max_length: Option<u64>) -> Result<(), GroupRefusal> {
+    pub(crate) fn check(
+        &self,
+        size: usize,
+        distinct: bool,
+        max_length: Option<u64>,
+    ) -> Result<(), GroupRefusal> {
         if self.rollouts.len() != size {
             return Err(GroupRefusal::Size);
         }
@@ -85,9 +90,8 @@ impl ScoredGroup {
         if distinct && scores.all(|score| Some(score) == first) {
             return Err(GroupRefusal::SameScores);
         }
-        let is_long = |rollout: &ScoredRollout| {
-            max_length.is_some_and(|most| rollout.tokens.len() as u64 >= most)
-        };
+        let is_long =
+            |rollout: &ScoredRollout| max_length.is_some_and(|most| rollout.tokens.len() as u64 >= most);
         if self.rollouts.iter().any(is_long) { Err(GroupRefusal::Length) } else { Ok(()) }
     }
 
@@ -97,7 +101,8 @@ impl ScoredGroup {
         let mut put = |name: &str, value: Value| {
             group.insert(name.to_owned(), value);
         };
-        let each = |part: &dyn Fn(&ScoredRollout) -> Value| -> Value { self.rollouts.iter().map(part).collect() };
+        let each =
+            |part: &dyn Fn(&ScoredRollout) -> Value| -> Value { self.rollouts.iter().map(part).collect() };
         put("tokens", each(&|rollout| json!(rollout.tokens)));
         put("masks", each(&|rollout| json!(rollout.masks)));
         put("scores", each(&|rollout| json!(rollout.score)));
@@ -105,7 +110,10 @@ impl ScoredGroup {
         put("ref_logprobs", json!([]));
         put("messages", each(&|rollout| json!(rollout.messages)));
         let are_known = self.rollouts.iter().all(|rollout| rollout.logprobs.is_some());
-        put("inference_logprobs", if are_known { each(&|rollout| json!(rollout.logprobs)) } else { json!([]) });
+        put(
+            "inference_logprobs",
+            if are_known { each(&|rollout| json!(rollout.logprobs)) } else { json!([]) },
+        );
         put("group_overrides", json!({}));
         put("overrides", json!([]));
         put("images", json!([]));

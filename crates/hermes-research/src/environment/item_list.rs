@@ -29,8 +29,8 @@ impl ItemList {
             if line.trim().is_empty() {
                 continue;
             }
-            let item: Value = serde_json::from_str(&line)
-                .map_err(|_| named(&format!("line {} is not JSON", at + 1)))?;
+            let item: Value =
+                serde_json::from_str(&line).map_err(|_| named(&format!("line {} is not JSON", at + 1)))?;
             if !item.is_object() {
                 return Err(named(&format!("line {} is not an object", at + 1)));
             }

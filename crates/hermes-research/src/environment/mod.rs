@@ -25,9 +25,9 @@ mod serve;
 mod servers;
 mod settings;
 mod shipped;
+mod tokenizer;
 #[cfg(feature = "tokenizers")]
 mod tokenizer_file;
-mod tokenizer;
 
 pub use agent_loop::{AgentLoopResult, RolloutToolError};
 pub use data_environment::DataEnvironment;
@@ -41,9 +41,9 @@ pub use rollout_tools::{CommandResult, RolloutTools};
 pub use run::{EnvironmentMode, EnvironmentObserver, EnvironmentReport, EnvironmentRun};
 pub use servers::ModelServers;
 pub use settings::{
-    EnvironmentSettings, EvaluationPriority, FlagValue, ServerSettings, ServerType, SettingLayers,
+    EnvironmentSettings, EvaluationPriority, FlagValue, InferenceServerSettings, ServerType, SettingLayers,
 };
 pub use shipped::{SHIPPED_ENVIRONMENTS, ShippedEnvironment};
+pub use tokenizer::{ChatTokenizer, SpecialTokens};
 #[cfg(feature = "tokenizers")]
 pub use tokenizer_file::TokenizerFile;
-pub use tokenizer::{ChatTokenizer, SpecialTokens};

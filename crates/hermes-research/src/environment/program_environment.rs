@@ -134,7 +134,8 @@ impl ProgramEnvironment {
         environment.defaults = described.get("env").and_then(Value::as_object).cloned().unwrap_or_default();
         environment.own_keys = words("own_keys");
         environment.optional = words("methods");
-        environment.evaluation_only = described.get("evaluation_only").and_then(Value::as_bool).unwrap_or(false);
+        environment.evaluation_only =
+            described.get("evaluation_only").and_then(Value::as_bool).unwrap_or(false);
         Ok(environment)
     }
 
@@ -170,7 +171,12 @@ impl ProgramEnvironment {
 }
 
 /// Reads what the program says, until it ends.
-async fn read(mut process: PipedProcess, conversation: Arc<Conversation>, writer: PipeWriter, cancel: Cancel) {
+async fn read(
+    mut process: PipedProcess,
+    conversation: Arc<Conversation>,
+    writer: PipeWriter,
+    cancel: Cancel,
+) {
     let reason = loop {
         match process.next_line().await {
             Ok(Some(PipedLine::Output(line))) => {
@@ -194,8 +200,15 @@ async fn read(mut process: PipedProcess, conversation: Arc<Conversation>, writer
 }
 
 /// Takes a line: an answer, or a call of a tool.
-fn take_line(line: &[u8], conversation: &Arc<Conversation>, writer: &PipeWriter, cancel: &Cancel) -> Result<(), String> {
-    let unreadable = || format!("the environment wrote no JSON object but `{}`", head(&String::from_utf8_lossy(line), 200));
+fn take_line(
+    line: &[u8],
+    conversation: &Arc<Conversation>,
+    writer: &PipeWriter,
+    cancel: &Cancel,
+) -> Result<(), String> {
+    let unreadable = || {
+        format!("the environment wrote no JSON object but `{}`", head(&String::from_utf8_lossy(line), 200))
+    };
     let message: Value = serde_json::from_slice(line).map_err(|_| unreadable())?;
     if let Some(id) = message.get("id").and_then(Value::as_u64) {
         let Some(waiting) = lock(&conversation.waiting).remove(&id) else { return Ok(()) };
@@ -246,16 +259,22 @@ async fn call_tools(tools: &RolloutTools, message: &Value) -> Result<Value, Stri
             tools.call("search_files", json!({"pattern": text("query")?, "path": path})).await
         }
         "upload_file" => ran(tools.upload_file(Path::new(text("local")?), text("remote")?).await),
-        "upload_dir" => tools.upload_dir(Path::new(text("local")?), text("remote")?).await.into_iter().map(ran).collect(),
+        "upload_dir" => {
+            tools.upload_dir(Path::new(text("local")?), text("remote")?).await.into_iter().map(ran).collect()
+        }
         "download_file" => copied(tools.download_file(text("remote")?, Path::new(text("local")?)).await),
-        "download_dir" => tools.download_dir(text("remote")?, Path::new(text("local")?)).await.into_iter().map(copied).collect(),
+        "download_dir" => tools
+            .download_dir(text("remote")?, Path::new(text("local")?))
+            .await
+            .into_iter()
+            .map(copied)
+            .collect(),
         "call_tool" => {
             let arguments = params.get("arguments").and_then(Value::as_object).cloned().unwrap_or_default();
             json!(tools.call_tool(text("name")?, arguments).await)
         }
-        "read_file" | "write_file" | "web_search" | "web_extract" | "browser_navigate" | "browser_snapshot" => {
-            tools.call(method, params).await
-        }
+        "read_file" | "write_file" | "web_search" | "web_extract" | "browser_navigate"
+        | "browser_snapshot" => tools.call(method, params).await,
         other => return Err(format!("there is no call `{other}`")),
     })
 }

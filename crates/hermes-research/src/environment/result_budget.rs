@@ -1,5 +1,6 @@
 //! How much of the results of tools a model sees. What is longer is written where its commands run, and a preview names the place.
 
+use data_encoding::HEXLOWER;
 use hermes_text::head;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -35,9 +36,8 @@ pub(crate) struct PlacedResult {
 impl ResultBudget {
     pub(crate) fn new(settings: &EnvironmentSettings) -> Self {
         let overrides = settings.tool_result_overrides.iter().flatten();
-        let overrides = overrides.filter_map(|(name, limit)| {
-            Some((name.clone(), usize::try_from(limit.as_u64()?).ok()?))
-        });
+        let overrides = overrides
+            .filter_map(|(name, limit)| Some((name.clone(), usize::try_from(limit.as_u64()?).ok()?)));
         let small = |(share, least): (f64, usize), most: usize| match settings.context_window {
             Some(window) => part_of(window, share).max(least).min(most),
             None => most,
@@ -51,7 +51,13 @@ impl ResultBudget {
     }
 
     /// Limits one result.
-    pub(crate) async fn fit(&self, tools: &RolloutTools, tool: &str, call: &str, content: String) -> PlacedResult {
+    pub(crate) async fn fit(
+        &self,
+        tools: &RolloutTools,
+        tool: &str,
+        call: &str,
+        content: String,
+    ) -> PlacedResult {
         let limit = self.overrides.iter().find(|(name, _)| name == tool).map(|(_, limit)| *limit);
         let limit = if tool == UNLIMITED { usize::MAX } else { limit.unwrap_or(self.per_result) };
         let mut result = PlacedResult { call: call.to_owned(), content, is_stored: false };
@@ -80,7 +86,11 @@ impl ResultBudget {
         let preview = preview(&result.content, self.preview);
         let folder = tools.terminal("printf %s \"${TMPDIR:-/tmp}\"", 10).await;
         let written = if folder.succeeded() && !folder.output.is_empty() {
-            let path = format!("{}/hermes-results/{}.txt", folder.output.trim_end_matches('/'), file_name(&result.call));
+            let path = format!(
+                "{}/hermes-results/{}.txt",
+                folder.output.trim_end_matches('/'),
+                file_name(&result.call)
+            );
             tools.write_bytes(&path, result.content.as_bytes()).await.succeeded().then_some(path)
         } else {
             None
@@ -94,7 +104,12 @@ impl ResultBudget {
     }
 }
 
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of characters")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a number of characters"
+)]
 fn part_of(window: usize, share: f64) -> usize {
     (window as f64 * CHARS_PER_TOKEN * share) as usize
 }
@@ -110,13 +125,15 @@ fn preview(text: &str, most: usize) -> &str {
 
 /// Returns a name for the file of a call, whose id comes from a model.
 fn file_name(id: &str) -> String {
-    let safe: String =
-        id.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' }).collect();
+    let safe: String = id
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' })
+        .collect();
     if safe == id && id.len() <= 120 && !id.is_empty() && !id.starts_with('.') {
         return safe;
     }
     let hash = Sha256::digest(id.as_bytes());
-    let hash: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let hash = HEXLOWER.encode(hash.get(..6).unwrap_or_default());
     format!("{}_{hash}", head(&safe, 120).trim_start_matches('.'))
 }
 

@@ -85,7 +85,8 @@ impl RolloutPool {
             None => None,
             Some(name) => {
                 let found = find_distribution(name);
-                let unknown = || Error::Unusable(format!("env.distribution: there is no distribution `{name}`"));
+                let unknown =
+                    || Error::Unusable(format!("env.distribution: there is no distribution `{name}`"));
                 Some(Arc::new(DistributionSampler::new(found.ok_or_else(unknown)?, None, exists)))
             }
         };
@@ -121,7 +122,12 @@ impl RolloutPool {
     }
 
     /// Holds the rollouts of one item at the same time. What fails counts nothing.
-    pub(crate) async fn group(&self, number: usize, item: &Value, cancel: &Cancel) -> Result<(ScoredGroup, Vec<RolloutToolError>), String> {
+    pub(crate) async fn group(
+        &self,
+        number: usize,
+        item: &Value,
+        cancel: &Cancel,
+    ) -> Result<(ScoredGroup, Vec<RolloutToolError>), String> {
         let tools = Arc::new(self.model_tools(number)?);
         let tasks: Vec<_> = (0..self.settings.group_size)
             .map(|_| {
@@ -140,7 +146,12 @@ impl RolloutPool {
                 Ok(Ok(judged)) => {
                     let tokenizer = self.means.tokenizer.as_deref();
                     errors.extend(judged.result.tool_errors.iter().cloned());
-                    scored.rollouts.push(ScoredRollout::new(&judged.result, judged.sequence, judged.score, tokenizer));
+                    scored.rollouts.push(ScoredRollout::new(
+                        &judged.result,
+                        judged.sequence,
+                        judged.score,
+                        tokenizer,
+                    ));
                 }
                 Ok(Err(reason)) => tracing::warn!(reason, "a rollout failed"),
                 Err(error) => tracing::warn!(%error, "a rollout failed"),
@@ -150,7 +161,12 @@ impl RolloutPool {
     }
 
     /// Holds one rollout for an evaluation.
-    pub(crate) async fn evaluate(&self, number: usize, item: &Value, cancel: &Cancel) -> Result<JudgedResult, String> {
+    pub(crate) async fn evaluate(
+        &self,
+        number: usize,
+        item: &Value,
+        cancel: &Cancel,
+    ) -> Result<JudgedResult, String> {
         let tools = self.model_tools(number)?;
         self.rollout(&tools, item, RequestPurpose::Evaluation, cancel).await
     }
@@ -204,7 +220,8 @@ impl RolloutPool {
             means.agents.begin_in_own_folder(task)?;
         }
         let all: Vec<Arc<dyn Tool>> = self.judge_tools.iter().chain(&tools.tools).cloned().collect();
-        let own = RolloutTools::new(task.clone(), &all, self.permits.clone(), means.clock.clone(), cancel.clone());
+        let own =
+            RolloutTools::new(task.clone(), &all, self.permits.clone(), means.clock.clone(), cancel.clone());
         let prompt = environment.prompt(item).await?;
         environment.prepare(item, &own).await?;
         let mut messages = Vec::new();
@@ -259,9 +276,13 @@ impl RolloutPool {
             return Box::new(MessageChat { servers: means.servers.clone(), options });
         }
         match (&server.proxy_url, &means.tokenizer) {
-            (Some(proxy), _) => {
-                Box::new(ProxyChat::new(means.net.clone(), means.clock.clone(), options, proxy, server.timeout))
-            }
+            (Some(proxy), _) => Box::new(ProxyChat::new(
+                means.net.clone(),
+                means.clock.clone(),
+                options,
+                proxy,
+                server.timeout,
+            )),
             (None, Some(tokenizer)) => Box::new(TokenChat {
                 servers: means.servers.clone(),
                 options,

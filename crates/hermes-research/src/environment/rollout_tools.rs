@@ -197,7 +197,8 @@ impl RolloutTools {
         // In pieces: what a command prints is cut where it is long.
         loop {
             let from = bytes.len() + 1;
-            let command = format!("test -f {place} && tail -c +{from} {place} | head -c {READ_PIECE} | base64");
+            let command =
+                format!("test -f {place} && tail -c +{from} {place} | head -c {READ_PIECE} | base64");
             let answer = self.terminal(&command, 30).await;
             if !answer.succeeded() {
                 let reason = if answer.output.is_empty() { "it does not exist" } else { &answer.output };
@@ -217,7 +218,8 @@ impl RolloutTools {
     /// Copies a file from where commands run.
     pub async fn download_file(&self, remote: &str, local: &Path) -> Result<usize, String> {
         let bytes = self.read_bytes(remote).await?;
-        let written = local.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(local, &bytes));
+        let written =
+            local.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(local, &bytes));
         written.map_err(|error| format!("{}: {error}", local.display()))?;
         Ok(bytes.len())
     }

@@ -125,7 +125,8 @@ impl EnvironmentRun {
         line.insert("_step".to_owned(), json!(step));
         line.insert("_time".to_owned(), json!((self.now)()));
         line.extend(figures.into_iter().map(|(key, value)| (format!("{name}_{key}"), value)));
-        let file = LineFile::open(&self.folder.join(format!("{}_metrics.jsonl", self.pool.environment.name())))?;
+        let file =
+            LineFile::open(&self.folder.join(format!("{}_metrics.jsonl", self.pool.environment.name())))?;
         file.add(&Value::Object(line).to_string())
     }
 
@@ -137,7 +138,10 @@ impl EnvironmentRun {
             let mean = super::definition::ratio(taken.scores.iter().sum(), taken.scores.len());
             figures.insert("train/reward_mean".to_owned(), json!(mean));
             let correct = taken.scores.iter().filter(|score| **score > 0.0).count();
-            let share = super::definition::ratio(f64::from(u32::try_from(correct).unwrap_or(u32::MAX)), taken.scores.len());
+            let share = super::definition::ratio(
+                f64::from(u32::try_from(correct).unwrap_or(u32::MAX)),
+                taken.scores.len(),
+            );
             figures.insert("train/percent_correct".to_owned(), json!(share));
         }
         figures.insert("train/tool_errors_count".to_owned(), json!(taken.errors.len()));
@@ -166,12 +170,16 @@ impl EnvironmentRun {
         self.set_up().await?;
         let settings = self.settings().clone();
         let wanted = settings.data_path_to_save_groups.clone();
-        let wanted = wanted.unwrap_or_else(|| self.folder.join(format!("{}.jsonl", self.pool.environment.name())));
+        let wanted =
+            wanted.unwrap_or_else(|| self.folder.join(format!("{}.jsonl", self.pool.environment.name())));
         let file = LineFile::create(&wanted)?;
-        let mut report = EnvironmentReport { files: vec![file.path().to_owned()], ..EnvironmentReport::default() };
+        let mut report =
+            EnvironmentReport { files: vec![file.path().to_owned()], ..EnvironmentReport::default() };
         let (mut kept, mut sum, mut failures) = (Vec::new(), 0.0, 0);
         let mut number = 0;
-        while i64::try_from(report.groups).unwrap_or(i64::MAX) < settings.total_steps && !cancel.is_cancelled() {
+        while i64::try_from(report.groups).unwrap_or(i64::MAX) < settings.total_steps
+            && !cancel.is_cancelled()
+        {
             let environment = &self.pool.environment;
             let item = environment.next_item().await.map_err(Error::Unusable)?;
             let Some(item) = item else { break };
@@ -201,7 +209,8 @@ impl EnvironmentRun {
             }
         }
         report.interrupted = cancel.is_cancelled();
-        report.mean_score = super::definition::ratio(sum, usize::try_from(report.groups).unwrap_or(usize::MAX));
+        report.mean_score =
+            super::definition::ratio(sum, usize::try_from(report.groups).unwrap_or(usize::MAX));
         let page = file.path().with_extension("html");
         crate::file::replace_file(&page, |out| {
             std::io::Write::write_all(out, group_page(&kept, self.pool.environment.name()).as_bytes())
@@ -216,9 +225,9 @@ impl EnvironmentRun {
     pub async fn evaluate(&self, cancel: &Cancel) -> Result<EnvironmentReport, Error> {
         self.set_up().await?;
         let (metrics, items) = self.evaluate_items(cancel).await?;
-        let mut report = EnvironmentReport { interrupted: cancel.is_cancelled(), ..EnvironmentReport::default() };
-        report.mean_score =
-            super::definition::ratio(items.iter().map(|item| item.score).sum(), items.len());
+        let mut report =
+            EnvironmentReport { interrupted: cancel.is_cancelled(), ..EnvironmentReport::default() };
+        report.mean_score = super::definition::ratio(items.iter().map(|item| item.score).sum(), items.len());
         if let Some(folder) = &self.settings().data_dir_to_save_evals {
             report.files = vec![folder.join("metrics.json"), folder.join("samples.jsonl")];
         }
@@ -227,7 +236,10 @@ impl EnvironmentRun {
     }
 
     /// Holds the rollouts of an evaluation. Nothing of it counts as training.
-    pub(crate) async fn evaluate_items(&self, cancel: &Cancel) -> Result<(Map<String, Value>, Vec<EvaluatedItem>), Error> {
+    pub(crate) async fn evaluate_items(
+        &self,
+        cancel: &Cancel,
+    ) -> Result<(Map<String, Value>, Vec<EvaluatedItem>), Error> {
         let environment = &self.pool.environment;
         let settings = self.settings();
         let began = self.clock().monotonic();
@@ -240,7 +252,9 @@ impl EnvironmentRun {
             let used = json!({"group_size": settings.group_size, "max_agent_turns": settings.max_agent_turns,
                 "agent_temperature": settings.agent_temperature, "max_token_length": settings.max_token_length,
                 "enabled_toolsets": settings.enabled_toolsets, "distribution": settings.distribution, "own": settings.own});
-            let yaml = hermes_config::yaml::emit_block(&hermes_config::yaml::YamlValue::from_json(&json!({"env": used})));
+            let yaml = hermes_config::yaml::emit_block(&hermes_config::yaml::YamlValue::from_json(
+                &json!({"env": used}),
+            ));
             std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
             crate::file::replace_file(&folder.join("evaluate_config.yaml"), |out| {
                 std::io::Write::write_all(out, yaml.as_bytes())
@@ -255,7 +269,8 @@ impl EnvironmentRun {
             _ => None,
         };
         let limit = Duration::try_from_secs_f64(settings.own_number("task_timeout", 0.0)).ok();
-        let at_once = [settings.own_number("max_concurrent_tasks", 0.0), settings.own_number("eval_concurrency", 0.0)];
+        let at_once =
+            [settings.own_number("max_concurrent_tasks", 0.0), settings.own_number("eval_concurrency", 0.0)];
         let at_once = at_once.into_iter().filter(|count| *count >= 1.0).fold(f64::INFINITY, f64::min);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number")]
         let at_once = if at_once.is_finite() { at_once as usize } else { settings.max_eval_workers.max(1) };
@@ -272,7 +287,11 @@ impl EnvironmentRun {
             if let Some(stream) = &stream {
                 stream.add(&sample(&done).to_string())?;
             }
-            self.observer.notice(&format!("{} of the evaluation: score {:.3}", label(&done.item, at), done.score));
+            self.observer.notice(&format!(
+                "{} of the evaluation: score {:.3}",
+                label(&done.item, at),
+                done.score
+            ));
             items.push((at, done));
         }
         items.sort_by_key(|(at, _)| *at);
@@ -293,7 +312,13 @@ impl EnvironmentRun {
         Ok((metrics, items))
     }
 
-    async fn evaluate_one(&self, at: usize, item: Value, limit: Option<Duration>, cancel: &Cancel) -> Option<EvaluatedItem> {
+    async fn evaluate_one(
+        &self,
+        at: usize,
+        item: Value,
+        limit: Option<Duration>,
+        cancel: &Cancel,
+    ) -> Option<EvaluatedItem> {
         let own = cancel.child_token();
         let limit = limit.filter(|limit| !limit.is_zero());
         let judged = {
@@ -334,7 +359,9 @@ impl EnvironmentRun {
     pub(crate) fn refuse_evaluation_only(&self) -> Result<(), Error> {
         if self.pool.environment.is_evaluation_only() {
             let name = self.pool.environment.name();
-            return Err(Error::Unusable(format!("{name} is only for evaluations: `hermes env {name} evaluate`")));
+            return Err(Error::Unusable(format!(
+                "{name} is only for evaluations: `hermes env {name} evaluate`"
+            )));
         }
         Ok(())
     }

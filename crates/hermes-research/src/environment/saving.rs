@@ -1,5 +1,6 @@
 //! What an environment leaves in files: groups, metrics, evaluations.
 
+use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -71,15 +72,18 @@ pub(crate) fn write_json(path: &Path, value: &Value) -> Result<(), Error> {
 /// Writes a page that shows a group, for people.
 pub(crate) fn group_page(groups: &[ScoredGroup], name: &str) -> String {
     let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let mut page = format!("<!doctype html><meta charset=\"utf-8\"><title>{0}</title><h1>{0}</h1>", escape(name));
+    let mut page =
+        format!("<!doctype html><meta charset=\"utf-8\"><title>{0}</title><h1>{0}</h1>", escape(name));
     for (at, group) in groups.iter().enumerate() {
-        page.push_str(&format!("<h2>Group {at}</h2>"));
+        // Writing to a `String` cannot fail.
+        let _ = write!(page, "<h2>Group {at}</h2>");
         for rollout in &group.rollouts {
             let text = escape(&super::rollout::display_text(&rollout.messages));
-            page.push_str(&format!(
+            let _ = write!(
+                page,
                 "<details><summary>score {}</summary><pre style=\"white-space:pre-wrap\">{text}</pre></details>",
                 rollout.score
-            ));
+            );
         }
     }
     page

@@ -4,6 +4,7 @@
 //! Invariant: the three arrays of a sequence are equally long; a token counts for training only if the model made it.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use hermes_text::JsonTree;
 use serde_json::{Map, Value, json};
@@ -176,7 +177,9 @@ fn write_calls(content: &str, calls: &[Value]) -> String {
         let function = call.get("function").unwrap_or(call);
         let name = function.get("name").and_then(Value::as_str).unwrap_or_default();
         let arguments = match function.get("arguments") {
-            Some(Value::String(text)) => JsonTree::parse(text).unwrap_or_else(|_| JsonTree::text(text.as_str())),
+            Some(Value::String(text)) => {
+                JsonTree::parse(text).unwrap_or_else(|_| JsonTree::text(text.as_str()))
+            }
             Some(other) => JsonTree::parse(&other.to_string()).unwrap_or(JsonTree::Null),
             None => JsonTree::Object(Vec::new()),
         };
@@ -184,7 +187,8 @@ fn write_calls(content: &str, calls: &[Value]) -> String {
         if !text.is_empty() {
             text.push('\n');
         }
-        text.push_str(&format!("<tool_call>{call}</tool_call>"));
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "<tool_call>{call}</tool_call>");
     }
     text
 }

@@ -5,11 +5,11 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use hermes_task::{TaskGroup, spawn_cooperative, Task};
+use hermes_task::{Task, TaskGroup, spawn_cooperative};
 use hermes_types::Cancel;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -174,7 +174,11 @@ impl EnvironmentRun {
 }
 
 impl ServeState<'_> {
-    async fn serve(&mut self, received: &mut UnboundedReceiver<WorkerEnd>, cancel: &Cancel) -> Result<(), Error> {
+    async fn serve(
+        &mut self,
+        received: &mut UnboundedReceiver<WorkerEnd>,
+        cancel: &Cancel,
+    ) -> Result<(), Error> {
         loop {
             if self.registration.is_none() && !self.register(cancel).await? {
                 return Ok(());
@@ -198,13 +202,18 @@ impl ServeState<'_> {
         let (settings, name) = (self.run.settings(), self.run.name());
         let registered = self.client.register(settings, &name, cancel).await;
         let Some(registration) = registered.map_err(Error::Unusable)? else { return Ok(false) };
-        self.run.observer.notice(&format!("Registered as {} ({})", registration.wandb_name, registration.env_id));
+        self.run
+            .observer
+            .notice(&format!("Registered as {} ({})", registration.wandb_name, registration.env_id));
         if registration.starting_step > 0 && self.step < 0 {
             let folder = PathBuf::from(&registration.checkpoint_dir);
             let path = state_path(&folder, &registration.wandb_name, registration.starting_step);
             match std::fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str(&text).ok()) {
                 Some(state) => self.run.pool.environment.restore(&state),
-                None => self.run.observer.notice(&format!("note: {} cannot be read; the items begin anew", path.display())),
+                None => self
+                    .run
+                    .observer
+                    .notice(&format!("note: {} cannot be read; the items begin anew", path.display())),
             }
         }
         let info = self.client.info(cancel).await.map_err(|failure| Error::Failing(failure.reason))?;
@@ -266,7 +275,12 @@ impl ServeState<'_> {
         };
         let mut wanted = usize::try_from(demand.workers()).unwrap_or_default();
         let is_evaluating = self.evaluating.load(Relaxed) > 0;
-        #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of workers")]
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a number of workers"
+        )]
         match settings.eval_handling {
             EvaluationPriority::StopTrain if is_evaluating => wanted = 0,
             EvaluationPriority::LimitTrain if is_evaluating => {
@@ -281,26 +295,29 @@ impl ServeState<'_> {
             self.give_up(oldest);
         }
         while self.workers.len() < wanted {
-            let item = match self.backlog.pop() {
-                Some(item) => item,
-                None => match self.run.pool.environment.next_item().await.map_err(Error::Unusable)? {
-                    Some(item) => item,
-                    None => {
-                        if !std::mem::replace(&mut self.no_items, true) {
-                            self.run.observer.notice("The environment has no further item now");
-                        }
-                        break;
-                    }
-                },
+            let Some(item) = self.next_item().await? else {
+                if !std::mem::replace(&mut self.no_items, true) {
+                    self.run.observer.notice("The environment has no further item now");
+                }
+                break;
             };
             self.start(item);
         }
         Ok(false)
     }
 
+    /// Returns an item that was given up, or a new one.
+    async fn next_item(&mut self) -> Result<Option<Value>, Error> {
+        if let Some(item) = self.backlog.pop() {
+            return Ok(Some(item));
+        }
+        self.run.pool.environment.next_item().await.map_err(Error::Unusable)
+    }
+
     fn step_changed(&mut self, before: i64, now: i64, registration: &Registration) -> Result<(), Error> {
         // The counter jumps by several steps.
-        let wrapped = |interval: i64| interval > 0 && (before % interval > now % interval || now - before >= interval);
+        let wrapped =
+            |interval: i64| interval > 0 && (before % interval > now % interval || now - before >= interval);
         let settings = self.run.settings();
         if wrapped(registration.checkpoint_interval) && !registration.checkpoint_dir.is_empty() {
             let folder = PathBuf::from(&registration.checkpoint_dir);
@@ -355,7 +372,8 @@ impl ServeState<'_> {
         let id = self.next_id;
         self.next_id += 1;
         let cancel = Cancel::new();
-        let (pool, ends, own, given) = (self.run.pool.clone(), self.ends.clone(), cancel.clone(), item.clone());
+        let (pool, ends, own, given) =
+            (self.run.pool.clone(), self.ends.clone(), cancel.clone(), item.clone());
         let task = self.group.spawn_cooperative(format!("group {id}"), move |group| async move {
             let stopped = own.clone();
             let outcome = {
@@ -443,12 +461,15 @@ impl ServeState<'_> {
                     self.report.groups += 1;
                     self.sent_since_log += 1;
                     let count = self.report.groups;
-                    if count == 1 || count % 100 == 0 {
+                    if count == 1 || count.is_multiple_of(100) {
                         self.run.observer.notice(&format!("{count} groups sent"));
                     }
                 }
                 Err(failure) if failure.status.is_some() && !failure.may_pass => {
-                    tracing::warn!(reason = failure.reason, "the trainer's API server refused a group; it is dropped");
+                    tracing::warn!(
+                        reason = failure.reason,
+                        "the trainer's API server refused a group; it is dropped"
+                    );
                     *self.report.refused.entry("refused by the server").or_default() += 1;
                 }
                 Err(failure) => {

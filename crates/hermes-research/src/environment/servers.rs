@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::request::{RequestFailure, random_wait};
 use super::sequence::GeneratedTokens;
-use super::settings::{ServerSettings, ServerType};
+use super::settings::{InferenceServerSettings, ServerType};
 
 /// How often the health of a server is checked, and how long a check may take.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ pub(crate) enum RequestPurpose {
 }
 
 struct ServerState {
-    settings: ServerSettings,
+    settings: InferenceServerSettings,
     healthy: AtomicBool,
     in_use: AtomicUsize,
     in_evaluation: AtomicUsize,
@@ -86,7 +86,7 @@ impl Drop for ServerSlot {
 
 impl ModelServers {
     /// Takes servers into use. Those whose health is checked are asked from now on.
-    pub fn new(servers: Vec<ServerSettings>, net: HttpClient, clock: Arc<dyn Clock>) -> Arc<Self> {
+    pub fn new(servers: Vec<InferenceServerSettings>, net: HttpClient, clock: Arc<dyn Clock>) -> Arc<Self> {
         let servers = servers.into_iter().map(|settings| {
             let healthy = AtomicBool::new(!settings.health_check);
             Arc::new(ServerState {
@@ -111,7 +111,11 @@ impl ModelServers {
                 loop {
                     let healthy = is_healthy(&server.settings, &net, &clock).await;
                     if server.healthy.swap(healthy, Relaxed) != healthy {
-                        tracing::info!(server = server.settings.base_url, healthy, "the health of a model server changed");
+                        tracing::info!(
+                            server = server.settings.base_url,
+                            healthy,
+                            "the health of a model server changed"
+                        );
                     }
                     clock.sleep(HEALTH_INTERVAL).await;
                 }
@@ -123,7 +127,7 @@ impl ModelServers {
     }
 
     /// Returns the settings of the first server, which stand for all.
-    pub(crate) fn first(&self) -> ServerSettings {
+    pub(crate) fn first(&self) -> InferenceServerSettings {
         self.servers.first().map(|server| server.settings.clone()).unwrap_or_default()
     }
 
@@ -136,7 +140,12 @@ impl ModelServers {
         self.share.store(share.clamp(0.01, 1.0).to_bits(), Relaxed);
     }
 
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers of slots")]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "numbers of slots"
+    )]
     fn slots(&self, server: &ServerState, purpose: RequestPurpose) -> usize {
         match purpose {
             RequestPurpose::Evaluation => server.settings.num_requests_for_eval.max(1),
@@ -150,10 +159,11 @@ impl ModelServers {
     /// Waits for a healthy server with a free slot.
     async fn slot(&self, purpose: RequestPurpose) -> ServerSlot {
         loop {
-            let free = self.servers.iter().filter(|server| server.healthy.load(Relaxed)).filter_map(|server| {
-                let free = self.slots(server, purpose).checked_sub(server.busy(purpose).load(Relaxed))?;
-                (free > 0).then_some((free, server))
-            });
+            let free =
+                self.servers.iter().filter(|server| server.healthy.load(Relaxed)).filter_map(|server| {
+                    let free = self.slots(server, purpose).checked_sub(server.busy(purpose).load(Relaxed))?;
+                    (free > 0).then_some((free, server))
+                });
             if let Some((_, server)) = free.max_by_key(|(free, _)| *free) {
                 server.busy(purpose).fetch_add(1, Relaxed);
                 return ServerSlot { server: server.clone(), purpose };
@@ -166,7 +176,7 @@ impl ModelServers {
     pub(crate) async fn ask(
         &self,
         purpose: RequestPurpose,
-        request: impl Fn(&ServerSettings) -> (String, Value),
+        request: impl Fn(&InferenceServerSettings) -> (String, Value),
         cancel: &Cancel,
     ) -> Result<(ServerType, Value), String> {
         let mut attempt = 0;
@@ -202,7 +212,7 @@ impl ModelServers {
         body: &Map<String, Value>,
         cancel: &Cancel,
     ) -> Result<Value, String> {
-        let request = |settings: &ServerSettings| {
+        let request = |settings: &InferenceServerSettings| {
             let mut body = body.clone();
             body.insert("model".to_owned(), json!(settings.model_name));
             (format!("{}/chat/completions", settings.base_url.trim_end_matches('/')), Value::Object(body))
@@ -221,7 +231,7 @@ impl ModelServers {
         temperature: f64,
         cancel: &Cancel,
     ) -> Result<GeneratedTokens, String> {
-        let request = |settings: &ServerSettings| {
+        let request = |settings: &InferenceServerSettings| {
             let url = format!("{}/generate", without_version(&settings.base_url));
             let body = match settings.server_type {
                 ServerType::Sglang => json!({
@@ -252,7 +262,7 @@ pub(crate) fn without_version(url: &str) -> &str {
     url.strip_suffix("/v1").unwrap_or(url)
 }
 
-async fn is_healthy(settings: &ServerSettings, net: &HttpClient, clock: &Arc<dyn Clock>) -> bool {
+async fn is_healthy(settings: &InferenceServerSettings, net: &HttpClient, clock: &Arc<dyn Clock>) -> bool {
     let cancel = Cancel::new();
     let deadline = Deadline::after(&**clock, HEALTH_LIMIT);
     if settings.server_type == ServerType::Vllm {
@@ -264,14 +274,14 @@ async fn is_healthy(settings: &ServerSettings, net: &HttpClient, clock: &Arc<dyn
     }
     let url = format!("{}/completions", settings.base_url.trim_end_matches('/'));
     let body = json!({"model": settings.model_name, "prompt": "hi", "max_tokens": 1});
-    let limited = ServerSettings { timeout: HEALTH_LIMIT.as_secs_f64(), ..settings.clone() };
+    let limited = InferenceServerSettings { timeout: HEALTH_LIMIT.as_secs_f64(), ..settings.clone() };
     post(net, clock, &limited, &url, &body, &cancel).await.is_ok()
 }
 
 async fn post(
     net: &HttpClient,
     clock: &Arc<dyn Clock>,
-    settings: &ServerSettings,
+    settings: &InferenceServerSettings,
     url: &str,
     body: &Value,
     cancel: &Cancel,

@@ -160,7 +160,7 @@ impl ServerType {
 /// The settings of a model server: the keys below `openai`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct ServerSettings {
+pub struct InferenceServerSettings {
     pub server_type: ServerType,
     pub base_url: String,
     pub api_key: String,
@@ -178,7 +178,7 @@ pub struct ServerSettings {
     pub proxy_url: Option<String>,
 }
 
-impl Default for ServerSettings {
+impl Default for InferenceServerSettings {
     fn default() -> Self {
         Self {
             server_type: ServerType::Openai,
@@ -247,7 +247,7 @@ impl SettingLayers {
     }
 
     /// Returns the settings of the model servers.
-    pub fn servers(&self) -> Result<Vec<ServerSettings>, Error> {
+    pub fn servers(&self) -> Result<Vec<InferenceServerSettings>, Error> {
         let listed = match self.file.get("openai") {
             None | Some(Value::Null) => Vec::new(),
             Some(Value::Array(items)) => items.clone(),
@@ -259,9 +259,9 @@ impl SettingLayers {
             ));
         }
         if listed.is_empty() && self.server_flags.is_empty() {
-            let local = |port| ServerSettings {
+            let local = |port| InferenceServerSettings {
                 base_url: format!("http://localhost:{port}/v1"),
-                ..ServerSettings::default()
+                ..InferenceServerSettings::default()
             };
             return Ok(LOCAL_PORTS.map(local).collect());
         }
@@ -274,10 +274,10 @@ impl SettingLayers {
                 ));
             };
             let fits = |key: &str, value: &Value| {
-                serde_json::from_value::<ServerSettings>(one(key, value.clone())).is_ok()
+                serde_json::from_value::<InferenceServerSettings>(one(key, value.clone())).is_ok()
             };
             apply_flags(&mut map, &self.server_flags, fits);
-            let mut server: ServerSettings = read("openai", &map)?;
+            let mut server: InferenceServerSettings = read("openai", &map)?;
             if server.base_url.is_empty() {
                 OPENAI.clone_into(&mut server.base_url);
             }

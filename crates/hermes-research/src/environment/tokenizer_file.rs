@@ -34,7 +34,8 @@ impl TokenizerFile {
     /// Reads the files of a folder. Without a template, the tokenizer only counts.
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let path = folder.join("tokenizer.json");
-        let unusable = |path: &Path, why: &dyn fmt::Display| Error::Unusable(format!("{}: {why}", path.display()));
+        let unusable =
+            |path: &Path, why: &dyn fmt::Display| Error::Unusable(format!("{}: {why}", path.display()));
         let tokenizer = Tokenizer::from_file(&path).map_err(|error| unusable(&path, &error))?;
         let config_path = folder.join("tokenizer_config.json");
         let config: Value = match fs::read_to_string(&config_path) {

@@ -101,8 +101,14 @@ impl RunQueue {
     ) -> Result<Self, Error> {
         let QueueAddress { mut config, tls } = QueueAddress::parse(address, net)?;
         config.connect_timeout(CONNECT_LIMIT).application_name("hermes");
-        let queue =
-            Self { config, tls, run: run.to_owned(), options, client: Mutex::new(None), cancel: Cancel::new() };
+        let queue = Self {
+            config,
+            tls,
+            run: run.to_owned(),
+            options,
+            client: Mutex::new(None),
+            cancel: Cancel::new(),
+        };
         let client = queue.client().await?;
         // Two that create the schema at the same time would be in each other's way.
         let create = format!("BEGIN; SELECT pg_advisory_xact_lock(7240617); {SCHEMA} COMMIT;");
@@ -111,10 +117,7 @@ impl RunQueue {
     }
 
     /// Drives a connection until it ends.
-    fn keep(
-        &self,
-        connection: impl Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static,
-    ) {
+    fn keep(&self, connection: impl Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static) {
         drop(spawn_named("queue connection", &self.cancel, async move {
             if let Err(error) = connection.await {
                 tracing::warn!(%error, "the connection to the queue ended");
@@ -128,17 +131,14 @@ impl RunQueue {
         if let Some(client) = slot.as_ref().filter(|client| !client.is_closed()) {
             return Ok(client.clone());
         }
-        let client = match &self.tls {
-            Some(tls) => {
-                let (client, connection) = self.config.connect(tls.clone()).await.map_err(failed)?;
-                self.keep(connection);
-                client
-            }
-            None => {
-                let (client, connection) = self.config.connect(NoTls).await.map_err(failed)?;
-                self.keep(connection);
-                client
-            }
+        let client = if let Some(tls) = &self.tls {
+            let (client, connection) = self.config.connect(tls.clone()).await.map_err(failed)?;
+            self.keep(connection);
+            client
+        } else {
+            let (client, connection) = self.config.connect(NoTls).await.map_err(failed)?;
+            self.keep(connection);
+            client
         };
         let client = std::sync::Arc::new(client);
         *slot = Some(client.clone());

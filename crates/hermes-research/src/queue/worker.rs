@@ -208,8 +208,9 @@ impl WorkerState {
     fn close_later(self: &Arc<Self>, item: LeasedItem, record: Option<(String, String, String)>) {
         let state = self.clone();
         drop(self.closings.spawn_cooperative(format!("result of item {}", item.index), |_| async move {
-            let texts =
-                record.as_ref().map(|(line, tools, reasoning)| (line.as_str(), tools.as_str(), reasoning.as_str()));
+            let texts = record
+                .as_ref()
+                .map(|(line, tools, reasoning)| (line.as_str(), tools.as_str(), reasoning.as_str()));
             let progress = state.worker.runner.progress();
             let counter = match state.close(&item, texts).await {
                 Ok(ItemClose::Closed) if record.is_some() => &progress.written,

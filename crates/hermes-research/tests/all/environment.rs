@@ -7,8 +7,9 @@ use hermes_agent::{Agent, AgentModels, PromptSource};
 use hermes_config::Home;
 use hermes_net::{Config, HttpClient};
 use hermes_research::{
-    ChatTokenizer, DataEnvironment, EnvironmentMeans, EnvironmentMode, EnvironmentObserver, EnvironmentReport,
-    EnvironmentRun, Error, FlagValue, ModelServers, SettingLayers, SpecialTokens, TrainingEnvironment,
+    ChatTokenizer, DataEnvironment, EnvironmentMeans, EnvironmentMode, EnvironmentObserver,
+    EnvironmentReport, EnvironmentRun, Error, FlagValue, ModelServers, SettingLayers, SpecialTokens,
+    TrainingEnvironment,
 };
 use hermes_store::Store;
 use hermes_testkit::{GenerateDialect, JsonServer, PlainTool, RealClock, TestModel};
@@ -32,10 +33,10 @@ impl ChatTokenizer for ByteTokenizer {
         while let Some(next) = rest.chars().next() {
             if let Some((mark, token)) = MARKS.iter().find(|(mark, _)| rest.starts_with(mark)) {
                 tokens.push(*token);
-                rest = &rest[mark.len()..];
+                rest = rest.strip_prefix(mark).unwrap_or_default();
             } else {
-                tokens.extend(rest[..next.len_utf8()].bytes().map(u32::from));
-                rest = &rest[next.len_utf8()..];
+                tokens.extend(next.to_string().bytes().map(u32::from));
+                rest = rest.strip_prefix(next).unwrap_or_default();
             }
         }
         Ok(tokens)
@@ -60,7 +61,16 @@ impl ChatTokenizer for ByteTokenizer {
             // As many templates do, this one leaves out earlier reasoning.
             let content = part("content");
             let content = content.split_once("</think>").map_or(content.as_str(), |(_, rest)| rest);
-            text.push_str(&format!("<|im_start|>{}\n{content}<|im_end|>\n", part("role")));
+            text += &[
+                "<|im_start|>",
+                &part("role"),
+                "
+",
+                content,
+                "<|im_end|>
+",
+            ]
+            .concat();
         }
         if generation {
             text.push_str("<|im_start|>assistant\n");
@@ -103,7 +113,10 @@ async fn process(
         env_flags: vec![
             ("group_size".to_owned(), FlagValue::Text("1".to_owned())),
             ("total_steps".to_owned(), FlagValue::Text("1".to_owned())),
-            ("data_path_to_save_groups".to_owned(), FlagValue::Text(folder.join("g.jsonl").display().to_string())),
+            (
+                "data_path_to_save_groups".to_owned(),
+                FlagValue::Text(folder.join("g.jsonl").display().to_string()),
+            ),
         ],
         server_flags: Vec::new(),
     };
@@ -126,7 +139,14 @@ async fn process(
         tokenizer: Some(Arc::new(ByteTokenizer)),
         clock,
     };
-    let run = EnvironmentRun::new(environment, settings, means, Arc::new(Notices::default()), folder, Arc::new(|| "now".to_owned()))?;
+    let run = EnvironmentRun::new(
+        environment,
+        settings,
+        means,
+        Arc::new(Notices::default()),
+        folder,
+        Arc::new(|| "now".to_owned()),
+    )?;
     let report = run.process(&Cancel::new()).await?;
     let tasks = tasks.lock().unwrap();
     assert!(tasks.len() == 2 && tasks[1] == format!("-{}", tasks[0]), "prepared and released: {tasks:?}");
@@ -144,14 +164,24 @@ async fn tokens_are_exact(dialect: GenerateDialect, kind: &str) {
     let server = JsonServer::generate(dialect, &[CALL, "It is x."], END).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let openai = json!({"server_type": kind, "base_url": format!("{}/v1", server.url()), "health_check": kind == "vllm"});
-    let done = process(folder.path(), r#"{"output": "0.75", "exit_code": 0}"#, json!({"extra_body": {"x": 1}}), openai);
+    let done = process(
+        folder.path(),
+        r#"{"output": "0.75", "exit_code": 0}"#,
+        json!({"extra_body": {"x": 1}}),
+        openai,
+    );
     let (report, groups) = done.await.unwrap();
     assert!((report.mean_score - 0.75).abs() < 1e-9, "{report:?}");
     let (tokens, masks) = (numbers(&groups[0]["tokens"][0]), numbers(&groups[0]["masks"][0]));
     let logprobs = groups[0]["inference_logprobs"][0].as_array().unwrap();
     assert!(tokens.len() == masks.len() && tokens.len() == logprobs.len());
     // What counts is what the model wrote, with the token that ended it.
-    let written: Vec<u32> = tokens.iter().zip(&masks).filter(|(token, mask)| token == mask).map(|(token, _)| u32::try_from(*token).unwrap()).collect();
+    let written: Vec<u32> = tokens
+        .iter()
+        .zip(&masks)
+        .filter(|(token, mask)| token == mask)
+        .map(|(token, _)| u32::try_from(*token).unwrap())
+        .collect();
     let text = ByteTokenizer.decode(&written, SpecialTokens::Include).unwrap();
     assert_eq!(text, format!("{CALL}<|im_end|>It is x.<|im_end|>"));
     for ((token, mask), logprob) in tokens.iter().zip(&masks).zip(logprobs) {
@@ -159,7 +189,8 @@ async fn tokens_are_exact(dialect: GenerateDialect, kind: &str) {
         assert!((logprob.as_f64().unwrap() - expected).abs() < 1e-9 && (token == mask || *mask == -100));
     }
     // The second request repeats the tokens of the first and of its answer, and adds to them.
-    let requests: Vec<_> = server.requests().into_iter().filter(|request| request.path == "/generate").collect();
+    let requests: Vec<_> =
+        server.requests().into_iter().filter(|request| request.path == "/generate").collect();
     let of_prompt = |at: usize| {
         let body: &Value = &requests[at].body;
         numbers(if kind == "vllm" { &body["prompt"]["prompt_token_ids"] } else { &body["input_ids"] })
@@ -169,7 +200,12 @@ async fn tokens_are_exact(dialect: GenerateDialect, kind: &str) {
     assert!(second.starts_with(&[first.as_slice(), &answered].concat()) && tokens.starts_with(&second));
     assert!(first[0] == i64::from(FIRST) && first[1] != i64::from(FIRST), "one beginning, not two");
     assert!(requests[0].body.to_string().find("\"x\"").is_none(), "extra_body is for chats only");
-    let roles: Vec<&str> = groups[0]["messages"][0].as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
+    let roles: Vec<&str> = groups[0]["messages"][0]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["role"].as_str().unwrap())
+        .collect();
     assert_eq!(roles, ["user", "assistant", "tool", "assistant"]);
 }
 
@@ -195,17 +231,29 @@ async fn a_proxy_keeps_the_tokens_where_there_is_no_tokenizer() {
     .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let openai = json!({"server_type": "vllm", "base_url": "http://127.0.0.1:1/v1", "proxy_url": server.url(), "health_check": false});
-    let (_, groups) = process(folder.path(), r#"{"output": "1", "exit_code": 0}"#, json!({}), openai).await.unwrap();
+    let (_, groups) =
+        process(folder.path(), r#"{"output": "1", "exit_code": 0}"#, json!({}), openai).await.unwrap();
     assert_eq!(groups[0]["tokens"], json!([[1, 2]]));
-    assert_eq!((&groups[0]["masks"], &groups[0]["inference_logprobs"]), (&json!([[-100, 2]]), &json!([[1.0, -0.5]])));
-    let paths: Vec<String> = server.requests().iter().map(|request| format!("{} {}", request.method, request.path)).collect();
-    assert_eq!(paths, ["POST /sessions/create", "POST /s-1/v1/chat/completions", "GET /s-1/nodes", "DELETE /s-1"]);
+    assert_eq!(
+        (&groups[0]["masks"], &groups[0]["inference_logprobs"]),
+        (&json!([[-100, 2]]), &json!([[1.0, -0.5]]))
+    );
+    let paths: Vec<String> =
+        server.requests().iter().map(|request| format!("{} {}", request.method, request.path)).collect();
+    assert_eq!(
+        paths,
+        ["POST /sessions/create", "POST /s-1/v1/chat/completions", "GET /s-1/nodes", "DELETE /s-1"]
+    );
 }
 
 /// Returns a server of chats that answers in turn, as the last message is the user's or a tool's.
 fn chat_server(calls: Value) -> JsonServer {
     JsonServer::start(move |request| {
-        let last = request.body["messages"].as_array().and_then(|messages| messages.last()).cloned().unwrap_or_default();
+        let last = request.body["messages"]
+            .as_array()
+            .and_then(|messages| messages.last())
+            .cloned()
+            .unwrap_or_default();
         let message = if last["role"] == "user" {
             json!({"role": "assistant", "content": null, "reasoning": "hm", "tool_calls": calls})
         } else {
@@ -222,7 +270,12 @@ fn call(id: &str, name: &str, arguments: &str) -> Value {
 
 #[tokio::test]
 async fn every_call_gets_one_result_and_wrong_ones_an_error() {
-    let calls = json!([call("a", "nothing", "{}"), call("b", "terminal", "{oops"), call("c", "terminal", "{}"), call("../d", "terminal", "")]);
+    let calls = json!([
+        call("a", "nothing", "{}"),
+        call("b", "terminal", "{oops"),
+        call("c", "terminal", "{}"),
+        call("../d", "terminal", "")
+    ]);
     let server = chat_server(calls);
     let folder = tempfile::tempdir().unwrap();
     let openai = json!({"base_url": server.url(), "health_check": false, "model_name": "m"});
@@ -231,12 +284,20 @@ async fn every_call_gets_one_result_and_wrong_ones_an_error() {
     let (_, groups) = process(folder.path(), &terminal, env, openai).await.unwrap();
     let messages = groups[0]["messages"][0].as_array().unwrap();
     assert_eq!(messages[1]["reasoning_content"], "hm");
-    let results: Vec<&str> = messages.iter().filter(|message| message["role"] == "tool").map(|message| message["content"].as_str().unwrap()).collect();
+    let results: Vec<&str> = messages
+        .iter()
+        .filter(|message| message["role"] == "tool")
+        .map(|message| message["content"].as_str().unwrap())
+        .collect();
     assert_eq!(results.len(), 4);
     assert!(results[0].contains("unknown tool `nothing`; there are terminal"), "{}", results[0]);
     assert!(results[1].contains("not a JSON object"), "{}", results[1]);
     // Longer than the limit: stored where commands run, with a preview. The folder is what the terminal printed.
-    assert!(results[2].contains("<persisted-output>") && results[2].contains("1/hermes-results/c.txt"), "{}", results[2]);
+    assert!(
+        results[2].contains("<persisted-output>") && results[2].contains("1/hermes-results/c.txt"),
+        "{}",
+        results[2]
+    );
     assert!(results[3].contains("hermes-results/_") && !results[3].contains("/../"), "{}", results[3]);
     let request = &server.requests()[0].body;
     assert_eq!((&request["x"], &request["n"], &request["model"]), (&json!(1), &json!(1), &json!("m")));
@@ -250,7 +311,8 @@ async fn a_server_that_fails_leaves_nothing_to_judge() {
     let server = JsonServer::start(|_| (400, json!({"error": "no"}))).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let openai = json!({"base_url": server.url(), "health_check": false});
-    let (report, groups) = process(folder.path(), r#"{"output": "1", "exit_code": 0}"#, json!({}), openai).await.unwrap();
+    let (report, groups) =
+        process(folder.path(), r#"{"output": "1", "exit_code": 0}"#, json!({}), openai).await.unwrap();
     assert!(report.mean_score.abs() < 1e-9 && groups[0]["scores"] == json!([0.0]), "{report:?}");
     assert_eq!(server.requests().len(), 1, "a request that is wrong is not repeated");
 }
@@ -259,7 +321,10 @@ async fn a_server_that_fails_leaves_nothing_to_judge() {
 fn settings_come_from_four_layers_and_wrong_ones_are_named() {
     let flag = |key: &str, text: &str| (key.to_owned(), FlagValue::Text(text.to_owned()));
     let default: Map<String, Value> =
-        json!({"group_size": 3, "max_agent_turns": 10, "extra_body": {"a": 1, "b": 1}}).as_object().cloned().unwrap();
+        json!({"group_size": 3, "max_agent_turns": 10, "extra_body": {"a": 1, "b": 1}})
+            .as_object()
+            .cloned()
+            .unwrap();
     let layers = SettingLayers {
         defaults: vec![default],
         file: json!({"env": {"max_agent_turns": 20, "total_steps": 5, "extra_body": {"b": 2}}, "openai": {"timeout": 3}}),
@@ -275,12 +340,22 @@ fn settings_come_from_four_layers_and_wrong_ones_are_named() {
     };
     let settings = layers.environment(&[]).unwrap();
     assert_eq!((settings.group_size, settings.max_agent_turns, settings.total_steps), (3, 20, 6));
-    assert_eq!((settings.system_prompt.as_deref(), settings.wandb_name, settings.thinking_mode), (Some("42"), None, true));
+    assert_eq!(
+        (settings.system_prompt.as_deref(), settings.wandb_name, settings.thinking_mode),
+        (Some("42"), None, true)
+    );
     assert_eq!(json!(settings.extra_body), json!({"a": 1, "b": 2, "c": 3}));
     let servers = layers.servers().unwrap();
-    assert_eq!((servers[0].model_name.as_str(), servers[0].health_check, servers[0].base_url.as_str()), ("7b", false, "https://api.openai.com/v1"));
+    assert_eq!(
+        (servers[0].model_name.as_str(), servers[0].health_check, servers[0].base_url.as_str()),
+        ("7b", false, "https://api.openai.com/v1")
+    );
     let check = |env: Value, openai: Value, words: &str| {
-        let layers = SettingLayers { file: json!({"env": env, "openai": openai}), server_flags: vec![flag("timeout", "1")], ..SettingLayers::default() };
+        let layers = SettingLayers {
+            file: json!({"env": env, "openai": openai}),
+            server_flags: vec![flag("timeout", "1")],
+            ..SettingLayers::default()
+        };
         let error = layers.environment(&[]).err().or_else(|| layers.servers().err()).unwrap().to_string();
         assert!(error.contains(words), "{error}");
     };

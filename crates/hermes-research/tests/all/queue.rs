@@ -9,7 +9,7 @@ use hermes_research::{
     Dataset, GiveBack, ItemClose, QueueOptions, RunQueue, export_run, import_run, queue_items,
 };
 use hermes_testkit::{RealClock, peer_is_missing};
-use hermes_types::random_hex;
+use hermes_types::{Clock as _, random_hex};
 
 /// Returns a queue of a run of its own; prints a message and returns `None` where there is no server.
 #[expect(clippy::disallowed_methods, reason = "the script that starts the server says there where it is")]
@@ -68,7 +68,8 @@ async fn addresses_that_cannot_be_used_are_refused_without_their_password() {
     };
     let wrong = refused("postgresql://u:hush@[/x").await;
     assert!(wrong.contains("--queue is not an address") && !wrong.contains("hush"), "{wrong}");
-    let wrong = refused("postgresql://u:hush@db.example/x?sslmode=verify-full&sslrootcert=/no/such/file").await;
+    let wrong =
+        refused("postgresql://u:hush@db.example/x?sslmode=verify-full&sslrootcert=/no/such/file").await;
     assert!(wrong.contains("/no/such/file") && !wrong.contains("hush"), "{wrong}");
 }
 
@@ -99,7 +100,8 @@ async fn another_machine_is_asked_for_encryption_first() {
     assert_eq!(first_bytes(named).await, request);
     let near = |port: u16| format!("postgresql://u:hush@localhost:{port}/x");
     assert_ne!(first_bytes(near).await, request);
-    let open = |port: u16| format!("postgresql://u:hush@db.example:{port}/x?hostaddr=127.0.0.1&sslmode=disable");
+    let open =
+        |port: u16| format!("postgresql://u:hush@db.example:{port}/x?hostaddr=127.0.0.1&sslmode=disable");
     assert_ne!(first_bytes(open).await, request);
 }
 
@@ -112,7 +114,8 @@ async fn peer_postgres_encrypted_connections_need_a_certificate_that_is_trusted(
     };
     let connect = async |more: &str| {
         let address = format!("{address}?{more}");
-        RunQueue::connect(&address, &format!("test-{}", random_hex(12)), QueueOptions::default(), &net()).await
+        RunQueue::connect(&address, &format!("test-{}", random_hex(12)), QueueOptions::default(), &net())
+            .await
     };
     let trusted = connect(&format!("sslmode=verify-full&sslrootcert={authority}")).await.unwrap();
     assert_eq!(trusted.status().await.unwrap().total(), 0);
@@ -206,4 +209,79 @@ async fn peer_postgres_a_run_with_files_is_taken_over() {
     let target = folder.path().join("trajectories.jsonl");
     let (report, _) = export_run(&queue, &target, &["terminal".to_owned()], |_| ()).await.unwrap();
     assert_eq!((report.merged, report.dropped.len()), (2, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "prints how many claims a database answers"]
+#[expect(clippy::disallowed_methods, reason = "the script that starts the server says there where it is")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "figures"
+)]
+async fn peer_postgres_claims_of_a_thousand_workers() {
+    const WORKERS: usize = 1000;
+    const CONNECTIONS: usize = 50;
+    const ITEMS: usize = 10_000;
+    /// What is left for the second part.
+    const HAMMERED: usize = 8_000;
+    let Ok(address) = std::env::var("HERMES_TEST_POSTGRES") else {
+        return peer_is_missing("HERMES_TEST_POSTGRES is not set (scripts/peers/postgres start)");
+    };
+    let run = format!("test-{}", random_hex(12));
+    let folder = tempfile::tempdir().unwrap();
+    let names: Vec<String> = (0..ITEMS).map(|at| format!("{{\"prompt\": \"p{at}\"}}")).collect();
+    let lines: Vec<&str> = names.iter().map(String::as_str).collect();
+    let items = queue_items(&dataset(folder.path(), &lines)).unwrap();
+    let mut queues = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let queue = RunQueue::connect(&address, &run, QueueOptions::default(), &net()).await.unwrap();
+        queues.push(Arc::new(queue));
+    }
+    queues[0].enqueue(&items, "{}", "hash").await.unwrap();
+    let clock = RealClock::default();
+    let began = clock.monotonic();
+    let mut tasks = tokio::task::JoinSet::new();
+    for worker in 0..WORKERS {
+        let (queue, clock) = (queues[worker % CONNECTIONS].clone(), clock.clone());
+        tasks.spawn(async move {
+            let mut taken = Vec::new();
+            loop {
+                let before = clock.monotonic();
+                let claimed = queue.claim(&format!("worker {worker}"), 1).await.unwrap();
+                taken.push(clock.monotonic().saturating_sub(before).as_secs_f64() * 1000.0);
+                if claimed.is_empty() || taken.len() >= HAMMERED / WORKERS {
+                    return taken;
+                }
+            }
+        });
+    }
+    let mut latencies: Vec<f64> = tasks.join_all().await.into_iter().flatten().collect();
+    let seconds = clock.monotonic().saturating_sub(began).as_secs_f64();
+    latencies.sort_unstable_by(f64::total_cmp);
+    let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize];
+    let pace = Duration::from_millis(10);
+    let mut tasks = tokio::task::JoinSet::new();
+    for worker in 0..WORKERS {
+        let (queue, clock) = (queues[worker % CONNECTIONS].clone(), clock.clone());
+        tasks.spawn(async move {
+            clock.sleep(pace * u32::try_from(worker).unwrap()).await;
+            let before = clock.monotonic();
+            queue.claim(&format!("worker {worker}"), 1).await.unwrap();
+            clock.monotonic().saturating_sub(before).as_secs_f64() * 1000.0
+        });
+    }
+    let mut paced = tasks.join_all().await;
+    paced.sort_unstable_by(f64::total_cmp);
+    println!("100 claims/s: median {:.1} ms, p99 {:.1} ms", paced[WORKERS / 2], paced[WORKERS * 99 / 100]);
+    println!(
+        "{WORKERS} workers, {} claims in {seconds:.1} s: {:.0} claims/s, median {:.0} ms, p99 {:.0} ms. \
+         With rollouts of 3 minutes, {WORKERS} workers need {:.1} claims/s.",
+        latencies.len(),
+        latencies.len() as f64 / seconds,
+        at(0.5),
+        at(0.99),
+        WORKERS as f64 / 180.0
+    );
 }

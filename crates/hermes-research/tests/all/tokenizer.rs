@@ -14,9 +14,7 @@ fn write(folder: &Path, template: Value) {
     let words = ["<bos>", "<end>", "<unk>", "user", "assistant", ":", "hello", "world"];
     let vocabulary: serde_json::Map<String, Value> =
         words.iter().enumerate().map(|(at, word)| ((*word).to_owned(), json!(at))).collect();
-    let special = |id: usize, content: &str| {
-        json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true})
-    };
+    let special = |id: usize, content: &str| json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true});
     let tokenizer = json!({
         "version": "1.0",
         "truncation": null,
@@ -52,7 +50,10 @@ fn a_tokenizer_counts_and_writes_conversations() {
     let messages = [json!({"role": "user", "content": "hello"})];
     assert_eq!(tokenizer.render(&messages, &[], true).unwrap(), "<bos>user: hello<end>assistant: ");
     let tools = [json!({"name": "t<x>", "n": [1, 2]})];
-    assert_eq!(tokenizer.render(&messages, &tools, false).unwrap(), "<bos>[{\"name\": \"t<x>\", \"n\": [1, 2]}]user: hello<end>");
+    assert_eq!(
+        tokenizer.render(&messages, &tools, false).unwrap(),
+        "<bos>[{\"name\": \"t<x>\", \"n\": [1, 2]}]\nuser: hello<end>"
+    );
     // Models may have several templates.
     let named = json!([{"name": "default", "template": "plain"}, {"name": "tool_use", "template": "{{ raise_exception('no') }}"}]);
     write(folder.path(), named);

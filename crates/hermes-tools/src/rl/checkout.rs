@@ -70,7 +70,7 @@ pub(super) fn environments(checkout: &Path) -> Result<Vec<TrainerEnvironment>, S
     let mut found = Vec::new();
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if !name.ends_with(".py") || name.starts_with('_') {
+        if path.extension().is_none_or(|end| end != "py") || name.starts_with('_') {
             continue;
         }
         match fs::read_to_string(&path) {
@@ -86,7 +86,9 @@ fn classes(text: &str, path: &Path) -> Vec<TrainerEnvironment> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
     for (at, line) in lines.iter().enumerate() {
-        let Some((class, bases)) = line.strip_prefix("class ").and_then(|rest| rest.split_once('(')) else { continue };
+        let Some((class, bases)) = line.strip_prefix("class ").and_then(|rest| rest.split_once('(')) else {
+            continue;
+        };
         let bases = bases.split(')').next().unwrap_or_default();
         if !bases.split(',').any(|base| base.trim().rsplit('.').next() == Some(BASE_CLASS)) {
             continue;
@@ -136,7 +138,12 @@ pub(super) async fn fields(
     programs: &ProgramRunner,
     cancel: &Cancel,
 ) -> Vec<TrainerField> {
-    let arguments = ["-c".into(), FIELDS_SCRIPT.into(), environment.path.clone().into(), environment.class.clone().into()];
+    let arguments = [
+        "-c".into(),
+        FIELDS_SCRIPT.into(),
+        environment.path.clone().into(),
+        environment.class.clone().into(),
+    ];
     let program = Program {
         name: python,
         arguments: arguments.to_vec(),
@@ -145,11 +152,16 @@ pub(super) async fn fields(
         stderr: StderrMode::Discard,
     };
     let read = match programs.output(program, cancel).await {
-        Ok((output, ProgramExit::Exited(0))) => output.lines().find_map(|line| read_fields(line.strip_prefix("FIELDS ")?)),
+        Ok((output, ProgramExit::Exited(0))) => {
+            output.lines().find_map(|line| read_fields(line.strip_prefix("FIELDS ")?))
+        }
         _ => None,
     };
     read.unwrap_or_else(|| {
-        tracing::warn!(environment = environment.name, "the settings of the environment cannot be read; the usual ones are shown");
+        tracing::warn!(
+            environment = environment.name,
+            "the settings of the environment cannot be read; the usual ones are shown"
+        );
         BASE_FIELDS
             .iter()
             .map(|(name, kind, default, description)| TrainerField {
@@ -164,7 +176,8 @@ pub(super) async fn fields(
 
 fn read_fields(line: &str) -> Option<Vec<TrainerField>> {
     let fields: Vec<Value> = serde_json::from_str(line).ok()?;
-    let text = |field: &Value, name: &str| field.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text =
+        |field: &Value, name: &str| field.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let fields = fields.iter().map(|field| TrainerField {
         name: text(field, "name"),
         kind: text(field, "type"),
@@ -194,7 +207,10 @@ mod tests {
         let text = "import x\n\nclass Helper:\n    name = 'no'\n\nclass Math(base.BaseEnv):\n    \"\"\"\n    Sums of numbers.\n    More.\n    \"\"\"\n\n    name: str = \"sums\"\n\n\
             class Other( BaseEnv , Thing):\n    '''One line.'''\n    env_config_cls = C\n\nname = 'outside'\nclass Not(BaseEnvironment):\n    pass\n";
         let found = classes(text, Path::new("/x/file.py"));
-        let seen: Vec<[&str; 3]> = found.iter().map(|one| [one.name.as_str(), one.class.as_str(), one.description.as_str()]).collect();
+        let seen: Vec<[&str; 3]> = found
+            .iter()
+            .map(|one| [one.name.as_str(), one.class.as_str(), one.description.as_str()])
+            .collect();
         assert_eq!(seen, [["sums", "Math", "Sums of numbers."], ["file", "Other", "One line."]]);
     }
 }

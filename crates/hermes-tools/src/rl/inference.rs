@@ -22,7 +22,8 @@ const LIMIT: Duration = Duration::from_mins(10);
 /// The characters of output that are shown of a try that failed.
 const SHOWN: usize = 1000;
 /// The locked settings that count here, too.
-const KEPT: [&str; 5] = ["tokenizer_name", "max_token_length", "max_num_workers", "max_batches_offpolicy", "worker_timeout"];
+const KEPT: [&str; 5] =
+    ["tokenizer_name", "max_token_length", "max_num_workers", "max_batches_offpolicy", "worker_timeout"];
 
 /// What is tried.
 pub(super) struct InferenceTest<'a> {
@@ -41,8 +42,10 @@ pub(super) struct InferenceTest<'a> {
 impl InferenceTest<'_> {
     /// Tries the models one after the other.
     pub(super) async fn run(&self, programs: &ProgramRunner, cancel: &Cancel) -> Value {
-        let known: Vec<(&str, &str, &str)> =
-            MODELS.into_iter().filter(|(id, ..)| self.models.is_empty() || self.models.iter().any(|model| model == id)).collect();
+        let known: Vec<(&str, &str, &str)> = MODELS
+            .into_iter()
+            .filter(|(id, ..)| self.models.is_empty() || self.models.iter().any(|model| model == id))
+            .collect();
         let custom = self.models.iter().map(|model| (model.as_str(), model.as_str(), "custom"));
         let chosen: Vec<(&str, &str, &str)> = if known.is_empty() { custom.collect() } else { known };
         let mut tested = Vec::new();
@@ -54,8 +57,10 @@ impl InferenceTest<'_> {
         }
         let number = |model: &Value, name: &str| model.get(name).and_then(Value::as_f64).unwrap_or_default();
         let good: Vec<&Value> = tested.iter().filter(|model| model.get("error").is_none()).collect();
-        let best = good.iter().max_by(|one, other| number(one, "accuracy").total_cmp(&number(other, "accuracy")));
-        let mean = super::ratio(good.iter().fold(0.0, |sum, model| sum + number(model, "accuracy")), good.len());
+        let best =
+            good.iter().max_by(|one, other| number(one, "accuracy").total_cmp(&number(other, "accuracy")));
+        let mean =
+            super::ratio(good.iter().fold(0.0, |sum, model| sum + number(model, "accuracy")), good.len());
         json!({
             "environment": self.environment.name,
             "environment_file": self.environment.path.display().to_string(),
@@ -78,7 +83,14 @@ impl InferenceTest<'_> {
         })
     }
 
-    async fn try_model(&self, id: &str, name: &str, scale: &str, programs: &ProgramRunner, cancel: &Cancel) -> Value {
+    async fn try_model(
+        &self,
+        id: &str,
+        name: &str,
+        scale: &str,
+        programs: &ProgramRunner,
+        cancel: &Cancel,
+    ) -> Value {
         let wandb = format!("test_inference_RSIAgent_{}_{}", self.environment.name, random_hex(8));
         let file = format!("test_{}_{}", self.environment.name, id.replace('/', "_"));
         let output = self.folder.join(format!("{file}.jsonl"));
@@ -103,10 +115,16 @@ impl InferenceTest<'_> {
         flag("openai.health_check", "false");
         // Other users of the machine see command lines, and not this file.
         let secrets = self.folder.join(format!("{file}.yaml"));
-        let written = super::write_private(&secrets, &format!("openai:\n  api_key: {}\n", json!(self.key.expose())));
+        let written =
+            super::write_private(&secrets, &format!("openai:\n  api_key: {}\n", json!(self.key.expose())));
         flag("config", &secrets.display().to_string());
-        let program =
-            Program { name: self.python, arguments: words, directory: self.checkout, limit: LIMIT, stderr: StderrMode::Merge };
+        let program = Program {
+            name: self.python,
+            arguments: words,
+            directory: self.checkout,
+            limit: LIMIT,
+            stderr: StderrMode::Merge,
+        };
         let ran = programs.output(program, cancel).await;
         let _ = std::fs::remove_file(&secrets);
         let mut result = json!({"model": id, "name": name, "scale": scale, "wandb_run": wandb, "output_file": output.display().to_string()});
@@ -117,8 +135,9 @@ impl InferenceTest<'_> {
         let failure = match &ran {
             Ok((text, exit)) => {
                 let text = text.replace(self.key.expose(), "***");
-                let written = super::training::open_log(&log)
-                    .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()).map_err(|error| error.to_string()));
+                let written = super::training::open_log(&log).and_then(|mut file| {
+                    std::io::Write::write_all(&mut file, text.as_bytes()).map_err(|error| error.to_string())
+                });
                 if written.is_ok() {
                     result["log_file"] = json!(log.display().to_string());
                 }
@@ -147,14 +166,23 @@ fn count(result: &mut Value, lines: &str) {
     let (mut steps, mut total, mut correct, mut good) = (Vec::new(), 0, 0, 0);
     for line in lines.lines() {
         let Ok(group) = serde_json::from_str::<Value>(line) else { continue };
-        let scores: Vec<f64> = group.get("scores").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_f64).collect();
+        let scores: Vec<f64> = group
+            .get("scores")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_f64)
+            .collect();
         let right = scores.iter().filter(|score| **score > 0.0).count();
         total += scores.len();
         correct += right;
         good += usize::from(right > 0);
-        steps.push(json!({"step": steps.len() + 1, "completions": scores.len(), "correct": right, "scores": scores}));
+        steps.push(
+            json!({"step": steps.len() + 1, "completions": scores.len(), "correct": right, "scores": scores}),
+        );
     }
-    let share = |part: usize, whole: usize| super::ratio(f64::from(u32::try_from(part).unwrap_or(u32::MAX)), whole);
+    let share =
+        |part: usize, whole: usize| super::ratio(f64::from(u32::try_from(part).unwrap_or(u32::MAX)), whole);
     result["steps_tested"] = json!(steps.len());
     result["total_completions"] = json!(total);
     result["correct_completions"] = json!(correct);

@@ -147,9 +147,10 @@ impl RlSession {
     /// Describes the runs in lines for a person.
     pub fn describe_runs(&self) -> Vec<String> {
         let state = self.lock();
-        let lines = state.runs.iter().map(|run| {
-            format!("{}  {}  {}", run.plan.id, run.state().as_str(), run.plan.wandb_run)
-        });
+        let lines = state
+            .runs
+            .iter()
+            .map(|run| format!("{}  {}  {}", run.plan.id, run.state().as_str(), run.plan.wandb_run));
         lines.collect()
     }
 }
@@ -157,7 +158,10 @@ impl RlSession {
 /// Lists the environments of a checkout in lines for a person.
 pub fn describe_trainer_environments(checkout: &Path) -> Result<Vec<String>, String> {
     let found = environments(checkout)?;
-    Ok(found.iter().map(|one| format!("{}  {} ({})", one.name, one.description, one.path.display())).collect())
+    Ok(found
+        .iter()
+        .map(|one| format!("{}  {} ({})", one.name, one.description, one.path.display()))
+        .collect())
 }
 
 /// One of the tools.
@@ -191,8 +195,9 @@ impl RlTool {
             RlAction::GetCurrentConfig => self.current_config(),
             RlAction::EditConfig => {
                 let field = required("field")?.trim();
-                let value = arguments.get("value").cloned().ok_or_else(|| missing(&self.spec.name, "value"))?;
-                self.edit(field, value)
+                let value =
+                    arguments.get("value").cloned().ok_or_else(|| missing(&self.spec.name, "value"))?;
+                self.edit(field, &value)
             }
             RlAction::StartTraining => self.start(),
             RlAction::CheckStatus => self.status(required("run_id")?.trim(), cancel).await,
@@ -233,7 +238,8 @@ impl RlTool {
         let fields = fields(&environment, python, checkout, programs, cancel).await;
         let fixed = locked::environment();
         let open = fields.iter().filter(|field| !fixed.contains_key(&field.name));
-        let mut values: Map<String, Value> = open.map(|field| (field.name.clone(), field.default.clone())).collect();
+        let mut values: Map<String, Value> =
+            open.map(|field| (field.name.clone(), field.default.clone())).collect();
         let now = local_time(clock.now());
         let CivilTime { year, month, day, hour, minute, second } = now;
         let stamp = format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}");
@@ -251,9 +257,7 @@ impl RlTool {
         let state = self.session.lock();
         let selected = state.selected.as_ref().ok_or_else(nothing_selected)?;
         let fixed = locked::environment();
-        let describe = |field: &TrainerField| {
-            json!({"name": field.name, "type": field.kind, "default": field.default, "description": field.description})
-        };
+        let describe = |field: &TrainerField| json!({"name": field.name, "type": field.kind, "default": field.default, "description": field.description});
         let (mut open, mut closed) = (Vec::new(), Vec::new());
         for field in &selected.fields {
             let mut shown = describe(field);
@@ -274,7 +278,7 @@ impl RlTool {
         }))
     }
 
-    fn edit(&self, field: &str, value: Value) -> Result<Value, Value> {
+    fn edit(&self, field: &str, value: &Value) -> Result<Value, Value> {
         let mut state = self.session.lock();
         let selected = state.selected.as_mut().ok_or_else(nothing_selected)?;
         if let Some(fixed) = locked::environment().get(field) {
@@ -282,7 +286,9 @@ impl RlTool {
         }
         if !selected.values.contains_key(field) {
             let names: Vec<&String> = selected.values.keys().collect();
-            return Err(json!({"error": format!("there is no setting `{field}`"), "available_fields": names}));
+            return Err(
+                json!({"error": format!("there is no setting `{field}`"), "available_fields": names}),
+            );
         }
         selected.values.insert(field.to_owned(), value.clone());
         Ok(json!({
@@ -302,7 +308,8 @@ impl RlTool {
         let id = random_hex(8);
         let TrainerAccess { checkout, python, logs, programs, clock, .. } = &self.access;
         let environment = &selected.environment;
-        let text = |name: &str| selected.values.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let text =
+            |name: &str| selected.values.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
         let project = text("wandb_project").unwrap_or("atropos-tinker").to_owned();
         let name = format!("{}-{id}", environment.name);
         let config = locked::run_config(&selected.values, &project, &name);
@@ -342,7 +349,9 @@ impl RlTool {
         {
             let mut state = self.session.lock();
             let passed = state.told.get(id).map(|told| now.saturating_sub(*told));
-            if let Some(wait) = passed.and_then(|passed| STATUS_INTERVAL.checked_sub(passed)).filter(|wait| !wait.is_zero()) {
+            if let Some(wait) =
+                passed.and_then(|passed| STATUS_INTERVAL.checked_sub(passed)).filter(|wait| !wait.is_zero())
+            {
                 return Ok(json!({
                     "rate_limited": true,
                     "run_id": id,
@@ -366,17 +375,26 @@ impl RlTool {
     async fn stop(&self, id: &str) -> Result<Value, Value> {
         let run = self.session.find_run(id).ok_or_else(|| self.unknown_run(id))?;
         if !run.state().is_active() {
-            return Ok(json!({"message": format!("the run {id} is not running; it is {}", run.state().as_str())}));
+            return Ok(
+                json!({"message": format!("the run {id} is not running; it is {}", run.state().as_str())}),
+            );
         }
         run.end().await;
-        Ok(json!({"message": format!("the run {id} was stopped"), "run_id": id, "status": run.state().as_str()}))
+        Ok(
+            json!({"message": format!("the run {id} was stopped"), "run_id": id, "status": run.state().as_str()}),
+        )
     }
 
     async fn results(&self, id: &str, cancel: &Cancel) -> Result<Value, Value> {
         let run = self.session.find_run(id).ok_or_else(|| self.unknown_run(id))?;
         let mut report = run.report();
         if let Value::Object(members) = &mut report {
-            members.retain(|name, _| matches!(name.as_str(), "run_id" | "status" | "environment" | "wandb_project" | "wandb_run_name" | "error"));
+            members.retain(|name, _| {
+                matches!(
+                    name.as_str(),
+                    "run_id" | "status" | "environment" | "wandb_project" | "wandb_run_name" | "error"
+                )
+            });
         }
         match self.access.metrics.run(&run.plan.wandb_project, &run.plan.wandb_run, cancel).await {
             Ok(metrics) => {
@@ -414,7 +432,11 @@ impl RlTool {
         let key = key.ok_or_else(|| json!({"error": "OPENROUTER_API_KEY is not set"}))?;
         let environment = {
             let state = self.session.lock();
-            state.selected.as_ref().map(|selected| selected.environment.clone()).ok_or_else(nothing_selected)?
+            state
+                .selected
+                .as_ref()
+                .map(|selected| selected.environment.clone())
+                .ok_or_else(nothing_selected)?
         };
         let models = arguments.get("models").and_then(Value::as_array).into_iter().flatten();
         let test = InferenceTest {
@@ -428,7 +450,8 @@ impl RlTool {
             key,
             base_url: self.access.inference_url.clone(),
         };
-        std::fs::create_dir_all(&test.folder).map_err(|error| json!({"error": format!("{}: {error}", test.folder.display())}))?;
+        std::fs::create_dir_all(&test.folder)
+            .map_err(|error| json!({"error": format!("{}: {error}", test.folder.display())}))?;
         Ok(test.run(&self.access.programs, cancel).await)
     }
 }

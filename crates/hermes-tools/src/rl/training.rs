@@ -101,7 +101,8 @@ impl TrainingPlan {
     }
 
     pub(super) fn logs_json(&self) -> Value {
-        let logs = TrainingPart::ALL.map(|part| (part.name().to_owned(), json!(self.log(part).display().to_string())));
+        let logs = TrainingPart::ALL
+            .map(|part| (part.name().to_owned(), json!(self.log(part).display().to_string())));
         Value::Object(logs.into_iter().collect())
     }
 
@@ -158,7 +159,12 @@ struct RunningPart {
 
 impl TrainingRun {
     /// Begins a run in the background.
-    pub(super) fn start(plan: TrainingPlan, programs: ProgramRunner, clock: Arc<dyn Clock>, owner: &Cancel) -> Arc<Self> {
+    pub(super) fn start(
+        plan: TrainingPlan,
+        programs: ProgramRunner,
+        clock: Arc<dyn Clock>,
+        owner: &Cancel,
+    ) -> Arc<Self> {
         let run = Arc::new(Self {
             plan,
             progress: Mutex::new(Progress { state: TrainingState::Starting, error: None, started: None }),
@@ -184,7 +190,8 @@ impl TrainingRun {
     pub(super) fn report(&self) -> Value {
         let progress = lock(&self.progress);
         let began = progress.started;
-        let minutes = began.map_or(0.0, |began| self.clock.monotonic().saturating_sub(began).as_secs_f64() / 60.0);
+        let minutes =
+            began.map_or(0.0, |began| self.clock.monotonic().saturating_sub(began).as_secs_f64() / 60.0);
         let processes = TrainingPart::ALL.iter().zip(*lock(&self.exits)).map(|(part, exit)| {
             let text = exit.map_or_else(|| "running".to_owned(), |code| format!("exited ({code})"));
             (part.name().to_owned(), json!(text))
@@ -237,7 +244,8 @@ impl TrainingRun {
                 progress.state = TrainingState::Stopped;
             }
             TrainingState::Starting | TrainingState::Running => {
-                progress.state = if failure.is_some() { TrainingState::Failed } else { TrainingState::Completed };
+                progress.state =
+                    if failure.is_some() { TrainingState::Failed } else { TrainingState::Completed };
                 progress.error = failure;
             }
             _ => {}
@@ -268,7 +276,11 @@ impl TrainingRun {
         }
         loop {
             if let Some(code) = self.exit_of(TrainingPart::Environment) {
-                return if code == 0 { Ok(()) } else { Err(format!("the environment ended with code {code}")) };
+                return if code == 0 {
+                    Ok(())
+                } else {
+                    Err(format!("the environment ended with code {code}"))
+                };
             }
             if let Some(code) = self.exit_of(TrainingPart::Trainer) {
                 return if code == 0 { Ok(()) } else { Err(format!("the trainer ended with code {code}")) };
@@ -321,13 +333,14 @@ impl TrainingRun {
         let (stop, clock) = (Cancel::new(), self.clock.clone());
         let (exits, changed) = (self.exits.clone(), self.changed.clone());
         let own = stop.clone();
-        let ended = spawn_cooperative(format!("{} of a training run", part.name()), &Cancel::new(), |_| async move {
-            let code = follow(process, &mut log, &own, &*clock).await;
-            if let Some(slot) = lock(&exits).get_mut(part as usize) {
-                *slot = Some(code);
-            }
-            changed.notify_one();
-        });
+        let ended =
+            spawn_cooperative(format!("{} of a training run", part.name()), &Cancel::new(), |_| async move {
+                let code = follow(process, &mut log, &own, &*clock).await;
+                if let Some(slot) = lock(&exits).get_mut(part as usize) {
+                    *slot = Some(code);
+                }
+                changed.notify_one();
+            });
         Ok(RunningPart { ended, stop })
     }
 }
@@ -358,13 +371,11 @@ async fn follow(mut process: PipedProcess, log: &mut File, stop: &Cancel, clock:
         code = process.wait() => Some(code.unwrap_or(-1)),
         () = stop.cancelled() => None,
     };
-    match code {
-        Some(code) => code,
-        None => {
-            process.stop(Duration::ZERO, clock).await;
-            TERMINATED
-        }
+    if let Some(code) = code {
+        return code;
     }
+    process.stop(Duration::ZERO, clock).await;
+    TERMINATED
 }
 
 pub(super) fn open_log(path: &Path) -> Result<File, String> {

@@ -50,7 +50,7 @@ impl MetricsService {
             .and_then(|request| request.json(&body))
             .and_then(|request| request.secret_header(AUTHORIZATION, &Secret::new(format!("Basic {token}"))));
         let request = request.map_err(|error| error.to_string())?.response_timeout(LIMIT);
-        let client = self.http.get().map_err(|error| error.to_string())?;
+        let client = self.http.get()?;
         let answer = client.send(request, Deadline::after(&*self.clock, LIMIT), cancel).await;
         let answer = answer.map_err(|error| error.to_string())?;
         if !answer.status().is_success() {

@@ -9,7 +9,9 @@ use hermes_exec::{ProgramRunner, Variables};
 use hermes_net::{Config as NetConfig, HttpClient};
 use hermes_testkit::{JsonServer, RealClock, TestClock};
 use hermes_tools::{LazyHttpClient, MetricsService, RlSession, RlTool, TrainerAccess};
-use hermes_types::{Cancel, CivilTime, Clock, Deadline, OutcomeStatus, Secret, Tool as _, ToolContext, ToolInvocation};
+use hermes_types::{
+    Cancel, CivilTime, Clock, Deadline, OutcomeStatus, Secret, Tool as _, ToolContext, ToolInvocation,
+};
 use serde_json::{Value, json};
 
 use super::support::UnattendedUser;
@@ -73,7 +75,8 @@ impl Stage {
         fs::write(environments.join("sums.py"), ENVIRONMENT).unwrap();
         fs::write(environments.join("_base.py"), ENVIRONMENT).unwrap();
         fs::write(environments.join("broken.py"), "class X(BaseEnv):\n    name = 'broken'\n").unwrap();
-        let trainer = "import os, time\nprint('key', len(os.environ['TINKER_API_KEY']), flush=True)\ntime.sleep(600)\n";
+        let trainer =
+            "import os, time\nprint('key', len(os.environ['TINKER_API_KEY']), flush=True)\ntime.sleep(600)\n";
         fs::write(folder.path().join("launch_training.py"), trainer).unwrap();
         let bin = folder.path().join("bin");
         fs::create_dir(&bin).unwrap();
@@ -103,7 +106,9 @@ impl Stage {
                 url: metrics.url(),
                 key: Secret::new("hush"),
                 entity: "us".to_owned(),
-                http: LazyHttpClient::new(move || HttpClient::new(net.clone()).map_err(|error| error.to_string())),
+                http: LazyHttpClient::new(move || {
+                    HttpClient::new(net.clone()).map_err(|error| error.to_string())
+                }),
                 clock: real,
             },
             inference_key: Some(Secret::new("hush")),
@@ -119,8 +124,13 @@ impl Stage {
         let tool = self.tools.iter().find(|tool| tool.spec().name == name).unwrap();
         let cancel = Cancel::new();
         let deadline = Deadline::after(&self.clock, Duration::from_hours(1000));
-        let context =
-            ToolContext { frontend: &UnattendedUser, cancel: &cancel, deadline, spawn: None, turn_model: None };
+        let context = ToolContext {
+            frontend: &UnattendedUser,
+            cancel: &cancel,
+            deadline,
+            spawn: None,
+            turn_model: None,
+        };
         let call = ToolInvocation {
             id: "c".into(),
             name: name.to_owned(),
@@ -130,7 +140,11 @@ impl Stage {
             task: "t".into(),
         };
         let outcome = tool.run(&call, context).await;
-        assert!(!outcome.content.contains("hush") && outcome.content.contains("{\n  \""), "{}", outcome.content);
+        assert!(
+            !outcome.content.contains("hush") && outcome.content.contains("{\n  \""),
+            "{}",
+            outcome.content
+        );
         (outcome.status, serde_json::from_str(&outcome.content).unwrap())
     }
 
@@ -165,7 +179,8 @@ impl Stage {
 fn is_running(marker: &Path) -> bool {
     let marker = marker.display().to_string();
     fs::read_dir("/proc").unwrap().flatten().any(|entry| {
-        fs::read(entry.path().join("cmdline")).is_ok_and(|words| String::from_utf8_lossy(&words).contains(&marker))
+        fs::read(entry.path().join("cmdline"))
+            .is_ok_and(|words| String::from_utf8_lossy(&words).contains(&marker))
     })
 }
 
@@ -175,54 +190,114 @@ async fn environments_are_selected_and_their_settings_changed() {
     let all = stage.ok("rl_list_environments", json!({})).await;
     assert_eq!((&all["count"], &all["environments"][1]["name"]), (&json!(2), &json!("sums")));
     assert_eq!(all["environments"][1]["description"], "Adds numbers.");
-    assert!(stage.refused("rl_get_current_config", json!({})).await["error"].as_str().unwrap().contains("no environment is selected"));
-    assert_eq!(stage.refused("rl_select_environment", json!({"name": "x"})).await["available"], json!(["broken", "sums"]));
+    assert!(
+        stage.refused("rl_get_current_config", json!({})).await["error"]
+            .as_str()
+            .unwrap()
+            .contains("no environment is selected")
+    );
+    assert_eq!(
+        stage.refused("rl_select_environment", json!({"name": "x"})).await["available"],
+        json!(["broken", "sums"])
+    );
     stage.ok("rl_select_environment", json!({"name": "sums"})).await;
     let config = stage.ok("rl_get_current_config", json!({})).await;
     let names = |list: &str| -> Vec<String> {
-        config[list].as_array().unwrap().iter().map(|field| field["name"].as_str().unwrap().to_owned()).collect()
+        config[list]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|field| field["name"].as_str().unwrap().to_owned())
+            .collect()
     };
     assert_eq!(names("configurable_fields"), ["group_size", "difficulty", "wandb_name"]);
-    assert_eq!((names("locked_fields"), &config["locked_fields"][0]["locked_value"]), (vec!["total_steps".to_owned()], &json!(2500)));
+    assert_eq!(
+        (names("locked_fields"), &config["locked_fields"][0]["locked_value"]),
+        (vec!["total_steps".to_owned()], &json!(2500))
+    );
     assert_eq!(config["configurable_fields"][2]["current_value"], "sums-20260102-030405");
-    assert_eq!(stage.refused("rl_edit_config", json!({"field": "total_steps", "value": 1})).await["locked_value"], 2500);
-    assert!(stage.refused("rl_edit_config", json!({"field": "x", "value": 1})).await["available_fields"].is_array());
+    assert_eq!(
+        stage.refused("rl_edit_config", json!({"field": "total_steps", "value": 1})).await["locked_value"],
+        2500
+    );
+    assert!(
+        stage.refused("rl_edit_config", json!({"field": "x", "value": 1})).await["available_fields"]
+            .is_array()
+    );
     let changed = stage.ok("rl_edit_config", json!({"field": "difficulty", "value": "hard"})).await;
     assert_eq!(changed["config"]["difficulty"], "hard");
     // What cannot describe itself has the usual settings.
     stage.ok("rl_select_environment", json!({"name": "broken"})).await;
     let config = stage.ok("rl_get_current_config", json!({})).await;
-    assert!(config["configurable_fields"].as_array().unwrap().iter().any(|field| field["name"] == "eval_handling"));
+    assert!(
+        config["configurable_fields"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|field| field["name"] == "eval_handling")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_starts_its_programs_and_ends_with_its_environment() {
     let stage = Stage::new(TestClock::auto_advance());
-    assert!(stage.refused("rl_start_training", json!({})).await["error"].as_str().unwrap().contains("no environment"));
+    assert!(
+        stage.refused("rl_start_training", json!({})).await["error"]
+            .as_str()
+            .unwrap()
+            .contains("no environment")
+    );
     stage.ok("rl_select_environment", json!({"name": "sums"})).await;
     stage.ok("rl_edit_config", json!({"field": "difficulty", "value": "hard"})).await;
     let run = stage.ok("rl_start_training", json!({})).await;
     let id = run["run_id"].as_str().unwrap().to_owned();
-    assert_eq!((&run["status"], &run["wandb_project"], id.len()), (&json!("starting"), &json!("atropos-tinker"), 8));
+    assert_eq!(
+        (&run["status"], &run["wandb_project"], id.len()),
+        (&json!("starting"), &json!("atropos-tinker"), 8)
+    );
     let config = fs::read_to_string(run["config_path"].as_str().unwrap()).unwrap();
-    for words in ["difficulty: hard", "total_steps: 2500", "server_type: sglang", &format!("wandb_run_name: sums-{id}")] {
+    for words in [
+        "difficulty: hard",
+        "total_steps: 2500",
+        "server_type: sglang",
+        &format!("wandb_run_name: sums-{id}"),
+    ] {
         assert!(config.contains(words), "{words}: {config}");
     }
     stage.until_state("running").await;
-    assert!(stage.refused("rl_start_training", json!({})).await["error"].as_str().unwrap().contains("stop it first"));
+    assert!(
+        stage.refused("rl_start_training", json!({})).await["error"]
+            .as_str()
+            .unwrap()
+            .contains("stop it first")
+    );
     fs::write(stage.folder.path().join("go"), "0").unwrap();
     stage.until_state("completed").await;
     assert!(fs::read_to_string(stage.log("env", &id)).unwrap().contains("serving with 1"));
     assert!(fs::read_to_string(stage.log("trainer", &id)).unwrap().contains("key 4"));
     assert!(!is_running(&stage.folder.path().join("launch_training.py")), "the trainer ended with the run");
     let state = stage.ok("rl_check_status", json!({"run_id": id})).await;
-    assert_eq!((&state["processes"]["env"], &state["metrics"]["reward_mean"]), (&json!("exited (0)"), &json!(0.5)));
+    assert_eq!(
+        (&state["processes"]["env"], &state["metrics"]["reward_mean"]),
+        (&json!("exited (0)"), &json!(0.5))
+    );
     assert_eq!(state["wandb_url"], "https://wandb.ai/us/atropos-tinker/runs/abc");
     let again = stage.ok("rl_check_status", json!({"run_id": id})).await;
-    assert!(again["rate_limited"] == true && again["next_check_in_seconds"].as_u64().unwrap() <= 1800, "{again}");
+    assert!(
+        again["rate_limited"] == true && again["next_check_in_seconds"].as_u64().unwrap() <= 1800,
+        "{again}"
+    );
     let results = stage.ok("rl_get_results", json!({"run_id": id})).await;
-    assert_eq!((&results["final_metrics"]["step"], &results["history"][0]["eval_percent_correct"]), (&json!(7), &json!(0.25)));
-    assert!(stage.ok("rl_stop_training", json!({"run_id": id})).await["message"].as_str().unwrap().contains("is not running"));
+    assert_eq!(
+        (&results["final_metrics"]["step"], &results["history"][0]["eval_percent_correct"]),
+        (&json!(7), &json!(0.25))
+    );
+    assert!(
+        stage.ok("rl_stop_training", json!({"run_id": id})).await["message"]
+            .as_str()
+            .unwrap()
+            .contains("is not running")
+    );
     for name in ["rl_check_status", "rl_stop_training", "rl_get_results"] {
         assert_eq!(stage.refused(name, json!({"run_id": "x"})).await["active_runs"], json!([]));
     }
@@ -270,18 +345,41 @@ async fn a_run_that_is_stopped_while_it_starts_starts_nothing_more() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_environment_is_tried_with_hosted_models() {
     let stage = Stage::new(TestClock::new());
-    assert!(stage.refused("rl_test_inference", json!({})).await["error"].as_str().unwrap().contains("no environment"));
+    assert!(
+        stage.refused("rl_test_inference", json!({})).await["error"]
+            .as_str()
+            .unwrap()
+            .contains("no environment")
+    );
     stage.ok("rl_select_environment", json!({"name": "sums"})).await;
-    let tried = stage.ok("rl_test_inference", json!({"num_steps": 2, "group_size": 2, "models": ["a/good", "b/broken"]})).await;
+    let tried = stage
+        .ok("rl_test_inference", json!({"num_steps": 2, "group_size": 2, "models": ["a/good", "b/broken"]}))
+        .await;
     let (good, broken) = (&tried["models_tested"][0], &tried["models_tested"][1]);
-    assert_eq!((&good["scale"], &good["accuracy"], &good["steps"][0]["correct"]), (&json!("custom"), &json!(0.75), &json!(1)));
-    assert_eq!((&good["step_success_rate"], &tried["summary"]["best_model"]), (&json!(1.0), &json!("a/good")));
-    assert!(broken["error"].as_str().unwrap().contains("code 3") && broken["stdout"].as_str().unwrap().contains("the key is ***"), "{broken}");
+    assert_eq!(
+        (&good["scale"], &good["accuracy"], &good["steps"][0]["correct"]),
+        (&json!("custom"), &json!(0.75), &json!(1))
+    );
+    assert_eq!(
+        (&good["step_success_rate"], &tried["summary"]["best_model"]),
+        (&json!(1.0), &json!("a/good"))
+    );
+    assert!(
+        broken["error"].as_str().unwrap().contains("code 3")
+            && broken["stdout"].as_str().unwrap().contains("the key is ***"),
+        "{broken}"
+    );
     assert_eq!(tried["summary"]["models_succeeded"], 1);
     let log = fs::read_to_string(good["log_file"].as_str().unwrap()).unwrap();
     assert!(log.contains("the key is ***") && !log.contains("hush"));
     let left = fs::read_dir(stage.folder.path().join("logs/inference_tests")).unwrap().flatten();
-    assert!(left.map(|entry| entry.file_name()).all(|name| !name.to_string_lossy().ends_with(".yaml")), "no key is left");
+    assert!(
+        left.map(|entry| entry.file_name()).all(|name| !name.to_string_lossy().ends_with(".yaml")),
+        "no key is left"
+    );
     let known = stage.ok("rl_test_inference", json!({"num_steps": 1, "models": ["qwen/qwen3-8b"]})).await;
-    assert_eq!((&known["models_tested"][0]["scale"], &known["summary"]["models_tested"]), (&json!("small"), &json!(1)));
+    assert_eq!(
+        (&known["models_tested"][0]["scale"], &known["summary"]["models_tested"]),
+        (&json!("small"), &json!(1))
+    );
 }

@@ -24,8 +24,8 @@ pub(crate) use extensions::{HooksCommand, PluginsCommand};
 pub(crate) use honcho::{HonchoCommand, HonchoMode};
 pub(crate) use mcp::{McpAddArguments, McpCommand, McpInstallArguments};
 pub(crate) use research::{
-    BatchAction, BatchArguments, CompressArguments, EnvArguments, JobLaunchArguments,
-    RlArguments, SampleCompressArguments, SweRunArguments,
+    BatchAction, BatchArguments, CompressArguments, EnvArguments, JobLaunchArguments, RlArguments,
+    SampleCompressArguments, SweRunArguments,
 };
 pub(crate) use secrets::{BitwardenCommand, OnePasswordCommand, SecretsCommand};
 pub(crate) use service::{

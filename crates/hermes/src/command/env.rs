@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use hermes_research::{
-    EnvironmentFlags, EnvironmentMode, EnvironmentObserver, EnvironmentReport, EnvironmentRun, Error, iso_time,
+    EnvironmentFlags, EnvironmentMode, EnvironmentObserver, EnvironmentReport, EnvironmentRun, Error,
+    iso_time,
 };
 use hermes_task::SystemClock;
 use hermes_types::{Cancel, Clock};
@@ -82,7 +83,9 @@ async fn run_environment(
     let configured = configure(name, mode, flags, context, &clock).await?;
     let config = configured.config(&context.usable_config(output)?, context);
     if configured.settings.enabled_toolsets.is_none() && configured.settings.distribution.is_none() {
-        output.notice("note: the model gets all tools, also those that send messages; env.enabled_toolsets chooses");
+        output.notice(
+            "note: the model gets all tools, also those that send messages; env.enabled_toolsets chooses",
+        );
     }
     let scratch = ScratchStore::create(context)?;
     let done = async {

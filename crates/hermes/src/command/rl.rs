@@ -40,7 +40,11 @@ pub(crate) fn run(arguments: &RlArguments, context: &ProgramContext, output: &Co
             output.error(problem);
         }
         if problems.is_empty() {
-            output.line(&format!("Ready: {} are set, and {} exists.", TRAINING_KEYS.join(" and "), folder.display()));
+            output.line(&format!(
+                "Ready: {} are set, and {} exists.",
+                TRAINING_KEYS.join(" and "),
+                folder.display()
+            ));
         }
         return Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
@@ -51,7 +55,11 @@ pub(crate) fn run(arguments: &RlArguments, context: &ProgramContext, output: &Co
     std::env::set_current_dir(&folder).with_context(|| folder.display().to_string())?;
     let config = Config::load(&context.home, &context.env);
     let configured = config.is_user_set("model.default") || config.is_user_set("model.provider");
-    let given = context.env.get("HERMES_EPHEMERAL_SYSTEM_PROMPT").map(|text| format!("{text}\n\n")).unwrap_or_default();
+    let given = context
+        .env
+        .get("HERMES_EPHEMERAL_SYSTEM_PROMPT")
+        .map(|text| format!("{text}\n\n"))
+        .unwrap_or_default();
     let variables = [
         ("HERMES_EPHEMERAL_SYSTEM_PROMPT".to_owned(), format!("{given}{}", INSTRUCTIONS.trim_end())),
         ("TERMINAL_CWD".to_owned(), folder.display().to_string()),

@@ -92,7 +92,9 @@ async fn run_tasks(
         let from = ProgramConfig { context, config: &config };
         let models = choose_models(&choice, from, RuntimeSpec::research().surface, &clock, &scratch.store)?;
         if models.is_offline() && arguments.provider.as_deref() != Some("offline") {
-            bail!("no model is configured; run `hermes setup`, or give --model with --base-url and --api-key");
+            bail!(
+                "no model is configured; run `hermes setup`, or give --model with --base-url and --api-key"
+            );
         }
         let options = ResearchAgentOptions {
             max_turns: arguments.max_iterations,

@@ -108,7 +108,10 @@ impl CommandRuntime {
             let host = LocalHost::new(local_options(&user_home, &settings, context), clock);
             let shells = TaskShells::new(host.clone(), folders.clone());
             let place = CommandLocation::Local(host);
-            return Ok((Self { processes, shells, folders, approvals, browsers, training, location: place }, notices));
+            return Ok((
+                Self { processes, shells, folders, approvals, browsers, training, location: place },
+                notices,
+            ));
         }
         let python = CodeSettings::from_config(config).python;
         let places =

@@ -10,8 +10,9 @@ use hermes_exec::ProgramRunner;
 use hermes_model::provider::ProviderChoice;
 use hermes_net::HttpClient;
 use hermes_research::{
-    DataEnvironment, EnvironmentFlags, EnvironmentMeans, EnvironmentMode, EnvironmentSettings, ModelServers,
-    ProgramEnvironment, SHIPPED_ENVIRONMENTS, ServerSettings, SettingLayers, TrainingEnvironment,
+    DataEnvironment, EnvironmentFlags, EnvironmentMeans, EnvironmentMode, EnvironmentSettings,
+    InferenceServerSettings, ModelServers, ProgramEnvironment, SHIPPED_ENVIRONMENTS, SettingLayers,
+    TrainingEnvironment,
 };
 use hermes_tools::TOOLSETS;
 use hermes_types::Clock;
@@ -32,7 +33,7 @@ const KEYS_OF_HOSTS: [(&str, &str); 2] =
 pub(crate) struct ConfiguredEnvironment {
     pub(crate) environment: Arc<dyn TrainingEnvironment>,
     pub(crate) settings: EnvironmentSettings,
-    servers: Vec<ServerSettings>,
+    servers: Vec<InferenceServerSettings>,
 }
 
 /// Finds an environment by its name, or in a file.
@@ -46,7 +47,9 @@ async fn find(
     }
     let path = Path::new(name);
     if !path.is_file() {
-        bail!("there is no environment `{name}`; `hermes env list` shows those there are, and a file may be given");
+        bail!(
+            "there is no environment `{name}`; `hermes env list` shows those there are, and a file may be given"
+        );
     }
     if path.extension().is_some_and(|end| end == "yaml" || end == "yml") {
         let environment = DataEnvironment::read(path)?;
@@ -154,7 +157,8 @@ impl ConfiguredEnvironment {
     fn tokenizer(&self, context: &ProgramContext) -> Result<Option<Arc<dyn hermes_research::ChatTokenizer>>> {
         let Some(server) = self.servers.first() else { return Ok(None) };
         let needs = server.server_type.is_exact() && server.proxy_url.is_none();
-        let named = [server.tokenizer_name.as_str(), self.settings.tokenizer_name.as_str(), &server.model_name];
+        let named =
+            [server.tokenizer_name.as_str(), self.settings.tokenizer_name.as_str(), &server.model_name];
         for name in named.into_iter().filter(|name| !name.is_empty() && *name != "none") {
             if let Some(folder) = super::tokenizer::find(name, &context.env) {
                 let file = hermes_research::TokenizerFile::open(&folder)?;
@@ -180,7 +184,8 @@ impl ConfiguredEnvironment {
 pub(crate) fn describe_all() -> String {
     let width = SHIPPED_ENVIRONMENTS.iter().map(|shipped| shipped.name.len()).max().unwrap_or_default();
     let lines = SHIPPED_ENVIRONMENTS.iter().map(|shipped| {
-        let modes = if (shipped.build)().is_evaluation_only() { "evaluate" } else { "serve, process, evaluate" };
+        let modes =
+            if (shipped.build)().is_evaluation_only() { "evaluate" } else { "serve, process, evaluate" };
         format!("{:<width$}  {} ({modes})\n", shipped.name, shipped.summary)
     });
     lines.collect()

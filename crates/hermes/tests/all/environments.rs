@@ -53,7 +53,12 @@ impl Stage {
 
     fn arguments(&self, words: &[&str]) -> Vec<String> {
         let words = ["env"].iter().chain(words).map(|word| (*word).to_owned());
-        words.chain([format!("--openai.base_url={}/v1", self.model.url()), "--openai.health_check=false".to_owned()]).collect()
+        words
+            .chain([
+                format!("--openai.base_url={}/v1", self.model.url()),
+                "--openai.health_check=false".to_owned(),
+            ])
+            .collect()
     }
 
     fn env(&self, words: &[&str]) -> String {
@@ -68,7 +73,10 @@ impl Stage {
 
     /// Returns the scores of the groups in a file.
     fn scores(&self, name: &str) -> Vec<Value> {
-        self.read(name).lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["scores"].clone()).collect()
+        self.read(name)
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["scores"].clone())
+            .collect()
     }
 }
 
@@ -80,7 +88,8 @@ fn rewards_come_from_what_the_model_left_behind() {
         ("printf other > out.txt", "it's", 0.0),
         ("true", "it's", 0.0),
     ];
-    let items: Vec<Value> = tasks.iter().map(|(command, answer, _)| json!({"command": command, "answer": answer})).collect();
+    let items: Vec<Value> =
+        tasks.iter().map(|(command, answer, _)| json!({"command": command, "answer": answer})).collect();
     stage.write("tasks.jsonl", &items.iter().map(Value::to_string).collect::<Vec<_>>().join("\n"));
     let yaml = "name: files\ndataset: tasks.jsonl\nprompt: 'RUN {{command}}'\n\
         prepare: touch prepared\nenv: {enabled_toolsets: [terminal], group_size: 2, total_steps: 3}\n\
@@ -93,7 +102,10 @@ fn rewards_come_from_what_the_model_left_behind() {
     assert!(stage.read("data/files.html").contains("score 1"));
     // Another run does not touch the first one's files.
     let seen = stage.env(&["process", "./files.yaml", "--env.total_steps", "1", "--env.group_size=1"]);
-    assert!(seen.contains("data/files_1.jsonl") && stage.scores("data/files_1.jsonl") == [json!([1.0])], "{seen}");
+    assert!(
+        seen.contains("data/files_1.jsonl") && stage.scores("data/files_1.jsonl") == [json!([1.0])],
+        "{seen}"
+    );
     let own = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
     let own = own.filter(|entry| entry.file_name().to_string_lossy().starts_with("hermes-rollouts-"));
     assert_eq!(own.count(), 0, "folders of rollouts are removed");
@@ -121,13 +133,21 @@ fn files_and_flags_that_cannot_be_used_are_named() {
     check(&["nowhere", "process"], 1, "there is no environment `nowhere`");
     check(&["terminal-test", "train"], 2, "say what to do");
     check(&["terminal-test", "process", "--env.group_sise=1"], 2, "env.group_sise is not a setting");
-    check(&["terminal-test", "process", "--env.enabled_toolsets", "[\"nothing\"]"], 2, "there is no toolset `nothing`");
+    check(
+        &["terminal-test", "process", "--env.enabled_toolsets", "[\"nothing\"]"],
+        2,
+        "there is no toolset `nothing`",
+    );
     check(&["terminal-test", "process", "--env.tool_call_parser", "x"], 2, "is not a tool-call parser");
     check(&["terminal-test", "process", "--openai.server_type=sglang"], 2, "openai.proxy_url");
     check(&["hermes-swe", "process"], 2, "env.dataset_name must name a dataset file");
     check(&["terminal-bench-2", "serve"], 2, "only for evaluations");
     stage.write("bad.jsonl", "{\"prompt\": \"x\"}\n");
-    check(&["hermes-swe", "process", "--env.dataset_name=bad.jsonl"], 2, "item 0 needs `prompt` and one of test");
+    check(
+        &["hermes-swe", "process", "--env.dataset_name=bad.jsonl"],
+        2,
+        "item 0 needs `prompt` and one of test",
+    );
     stage.write("program", "not a program");
     check(&["./program", "process"], 2, "nor executable");
     assert!(stage.model.requests().is_empty() && !stage.folder.path().join("data").exists());
@@ -186,7 +206,10 @@ fn an_environment_can_be_a_program_that_uses_the_tools_of_a_rollout() {
     let seen = stage.env(&["./environment.py", "evaluate"]);
     assert!(seen.contains("\"eval/total\": 1"), "{seen}");
     // A program that ends, or that writes nonsense, is named.
-    for (text, words) in [("#!/bin/sh\nexit 3\n", "has ended"), ("#!/bin/sh\necho hello\ncat\n", "wrote no JSON object but `hello`")] {
+    for (text, words) in [
+        ("#!/bin/sh\nexit 3\n", "has ended"),
+        ("#!/bin/sh\necho hello\ncat\n", "wrote no JSON object but `hello`"),
+    ] {
         fs::write(&path, text).unwrap();
         let seen = stage.env(&["./environment.py", "process"]);
         assert!(seen.starts_with("exit 2") && seen.contains(words), "{seen}");
@@ -206,7 +229,13 @@ fn shipped_environments_judge_by_their_rules() {
         json!({"prompt": "RUN true", "test_code": test}),
     ];
     stage.write("swe.jsonl", &tasks.map(|task| task.to_string()).join("\n"));
-    let swe = ["hermes-swe", "process", "--env.dataset_name=swe.jsonl", "--env.total_steps=3", "--env.group_size=1"];
+    let swe = [
+        "hermes-swe",
+        "process",
+        "--env.dataset_name=swe.jsonl",
+        "--env.total_steps=3",
+        "--env.group_size=1",
+    ];
     let seen = stage.env(&swe);
     assert!(seen.starts_with("exit 0"), "{seen}");
     assert_eq!(stage.scores("data/hermes-swe.jsonl"), [json!([1.0]), json!([0.1]), json!([0.0])]);
@@ -224,9 +253,7 @@ fn tasks_of_a_benchmark_are_judged_by_their_own_tests() {
         .unwrap();
     let stage = Stage { home, ..stage };
     fs::create_dir(&place).unwrap();
-    let task = |name: &str, command: &str, script: String, category: &str| {
-        json!({"task_name": name, "instruction": format!("RUN {command}"), "test_sh": script, "category": category})
-    };
+    let task = |name: &str, command: &str, script: String, category: &str| json!({"task_name": name, "instruction": format!("RUN {command}"), "test_sh": script, "category": category});
     let lines = [
         task("passes", "echo 1 > x", "test -f x".to_owned(), "a"),
         task("fails", "true", "test -f x".to_owned(), "a"),
@@ -246,7 +273,10 @@ fn tasks_of_a_benchmark_are_judged_by_their_own_tests() {
     ];
     let seen = stage.env(&flags.each_ref().map(String::as_str));
     assert!(seen.contains("\"eval/total\": 3") && seen.contains("\"eval/passed\": 1"), "{seen}");
-    assert!(seen.contains("\"eval/pass_rate_a\": 0.5") && seen.contains("\"eval/mean_score\": 0.5"), "{seen}");
+    assert!(
+        seen.contains("\"eval/pass_rate_a\": 0.5") && seen.contains("\"eval/mean_score\": 0.5"),
+        "{seen}"
+    );
     let files = fs::read_dir(stage.folder.path().join("evals")).unwrap().flatten();
     let files: Vec<String> = files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
     assert!(files.iter().any(|name| name.starts_with("samples_20")), "{files:?}");
@@ -260,7 +290,8 @@ struct AtroposServer {
 
 impl AtroposServer {
     fn program() -> Option<PathBuf> {
-        let peers = std::env::var("HERMES_PEERS").unwrap_or_else(|_| format!("{}/.cache/hermes-peers", std::env::var("HOME").unwrap_or_default()));
+        let peers = std::env::var("HERMES_PEERS")
+            .unwrap_or_else(|_| format!("{}/.cache/hermes-peers", std::env::var("HOME").unwrap_or_default()));
         let path = Path::new(&peers).join("atropos/bin/run-api");
         if !path.is_file() {
             hermes_testkit::peer_is_missing("the Atropos API server (scripts/test installs it)");
@@ -327,7 +358,12 @@ fn peer_atropos_groups_reach_the_trainer_also_after_its_server_was_restarted() {
          verify: {command: 'echo $RANDOM', reward: stdout}\n",
     );
     let url = format!("http://127.0.0.1:{port}");
-    let arguments = stage.arguments(&["./random.yaml", "serve", &format!("--env.rollout_server_url={url}"), "--env.total_steps=50"]);
+    let arguments = stage.arguments(&[
+        "./random.yaml",
+        "serve",
+        &format!("--env.rollout_server_url={url}"),
+        "--env.total_steps=50",
+    ]);
     let mut child = Command::new(program())
         .args(&arguments)
         .current_dir(stage.folder.path())

@@ -64,8 +64,14 @@ impl TrainingEnvironment for TerminalBenchmark {
 
     fn own_keys(&self) -> Vec<String> {
         let keys = [
-            "task_timeout", "test_timeout", "max_concurrent_tasks", "eval_concurrency", "task_filter", "skip_tasks",
-            "tests_folder", "logs_folder",
+            "task_timeout",
+            "test_timeout",
+            "max_concurrent_tasks",
+            "eval_concurrency",
+            "task_filter",
+            "skip_tasks",
+            "tests_folder",
+            "logs_folder",
         ];
         keys.map(str::to_owned).to_vec()
     }
@@ -77,18 +83,23 @@ impl TrainingEnvironment for TerminalBenchmark {
     fn set_up<'a>(&'a self, settings: &'a EnvironmentSettings) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let name = settings.dataset_name.as_deref();
-            let name = name.ok_or("env.dataset_name must name a dataset file with one JSON object per line")?;
+            let name =
+                name.ok_or("env.dataset_name must name a dataset file with one JSON object per line")?;
             let all = ItemList::read(Path::new(name))?;
             let (wanted, skipped) = (settings.own_list("task_filter"), settings.own_list("skip_tasks"));
             let is_modal = settings.terminal_backend.as_deref() == Some("modal");
             let mut kept = Vec::new();
             for (at, item) in all.all().iter().enumerate() {
                 let task = task_name(item);
-                if text(item, &["instruction", "prompt"]).is_none() || text(item, &["test_sh"]).is_none() || task.is_empty() {
+                if text(item, &["instruction", "prompt"]).is_none()
+                    || text(item, &["test_sh"]).is_none()
+                    || task.is_empty()
+                {
                     return Err(format!("{name}: item {at} needs `task_name`, `instruction` and `test_sh`"));
                 }
                 let is_wanted = wanted.is_empty() || wanted.iter().any(|name| name == task);
-                let is_skipped = skipped.iter().any(|name| name == task) || is_modal && NOT_ON_MODAL.contains(&task);
+                let is_skipped =
+                    skipped.iter().any(|name| name == task) || is_modal && NOT_ON_MODAL.contains(&task);
                 if !is_wanted || is_skipped {
                     continue;
                 }
@@ -124,7 +135,13 @@ impl TrainingEnvironment for TerminalBenchmark {
         Box::pin(async move {
             let JudgedRollout { item, tools, settings, .. } = rollout;
             let folder = |name: &str, usual: &'static str| {
-                settings.own.get(name).and_then(Value::as_str).unwrap_or(usual).trim_end_matches('/').to_owned()
+                settings
+                    .own
+                    .get(name)
+                    .and_then(Value::as_str)
+                    .unwrap_or(usual)
+                    .trim_end_matches('/')
+                    .to_owned()
             };
             let (tests, logs) = (folder("tests_folder", "/tests"), folder("logs_folder", "/logs/verifier"));
             let made = tools.terminal(&format!("mkdir -p {} {}", quote(&tests), quote(&logs)), 30).await;
@@ -136,14 +153,17 @@ impl TrainingEnvironment for TerminalBenchmark {
                 let place = format!("{tests}/.tests.tar.gz");
                 let steps = [
                     tools.write_bytes(&place, &packed).await,
-                    tools.terminal(&format!("tar -xzf {0} -C {1} && rm {0}", quote(&place), quote(&tests)), 60).await,
+                    tools
+                        .terminal(&format!("tar -xzf {0} -C {1} && rm {0}", quote(&place), quote(&tests)), 60)
+                        .await,
                 ];
                 if let Some(failed) = steps.iter().find(|step| !step.succeeded()) {
                     return Err(format!("the tests were not unpacked: {}", failed.output));
                 }
             }
             let script = format!("{tests}/test.sh");
-            let written = tools.write_bytes(&script, text(item, &["test_sh"]).unwrap_or_default().as_bytes()).await;
+            let written =
+                tools.write_bytes(&script, text(item, &["test_sh"]).unwrap_or_default().as_bytes()).await;
             if !written.succeeded() {
                 return Err(written.output);
             }
@@ -151,7 +171,8 @@ impl TrainingEnvironment for TerminalBenchmark {
             let limit = settings.own_number("test_timeout", 180.0).max(1.0) as u64;
             let ran = tools.terminal(&format!("bash {}", quote(&script)), limit).await;
             let noted = tools.read_bytes(&format!("{logs}/reward.txt")).await;
-            let noted = noted.ok().and_then(|bytes| String::from_utf8_lossy(&bytes).trim().parse::<f64>().ok());
+            let noted =
+                noted.ok().and_then(|bytes| String::from_utf8_lossy(&bytes).trim().parse::<f64>().ok());
             let usual = if ran.succeeded() { 1.0 } else { 0.0 };
             Ok(noted.filter(|reward| reward.is_finite()).unwrap_or(usual))
         })

@@ -33,7 +33,7 @@ fn tests_of(item: &Value) -> Option<&str> {
 }
 
 impl TrainingEnvironment for SoftwareEnvironment {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "hermes-swe"
     }
 
@@ -57,7 +57,8 @@ impl TrainingEnvironment for SoftwareEnvironment {
     fn set_up<'a>(&'a self, settings: &'a EnvironmentSettings) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let name = settings.dataset_name.as_deref();
-            let name = name.ok_or("env.dataset_name must name a dataset file with one JSON object per line")?;
+            let name =
+                name.ok_or("env.dataset_name must name a dataset file with one JSON object per line")?;
             let items = ItemList::read(Path::new(name))?;
             let field = &settings.prompt_field;
             for (at, item) in items.all().iter().enumerate() {
@@ -109,7 +110,11 @@ impl TrainingEnvironment for SoftwareEnvironment {
             if !written.succeeded() {
                 return Err(written.output);
             }
-            let command = format!("cd {} && python3 {}; code=$?; rm -f {1}; (exit $code)", quote(&folder), quote(&file));
+            let command = format!(
+                "cd {} && python3 {}; code=$?; rm -f {1}; (exit $code)",
+                quote(&folder),
+                quote(&file)
+            );
             if rollout.tools.terminal(&command, 60).await.succeeded() {
                 return Ok(1.0);
             }

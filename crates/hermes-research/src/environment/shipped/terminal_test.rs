@@ -10,10 +10,26 @@ use super::super::settings::EnvironmentSettings;
 
 /// The tasks: what is asked for, the file, and what it must contain. The last is for evaluations.
 const TASKS: [(&str, &str, &str); 4] = [
-    ("Create the file greeting.txt in the working directory. It must contain exactly: Hello from Hermes", "greeting.txt", "Hello from Hermes"),
-    ("Create the file count.txt in the working directory. It must contain the numbers from 1 to 5, one per line.", "count.txt", "1\n2\n3\n4\n5"),
-    ("Add up 123, 456 and 789, and write only the result into the file sum.txt in the working directory.", "sum.txt", "1368"),
-    ("Multiply 6 by 7, and write only the result into the file product.txt in the working directory.", "product.txt", "42"),
+    (
+        "Create the file greeting.txt in the working directory. It must contain exactly: Hello from Hermes",
+        "greeting.txt",
+        "Hello from Hermes",
+    ),
+    (
+        "Create the file count.txt in the working directory. It must contain the numbers from 1 to 5, one per line.",
+        "count.txt",
+        "1\n2\n3\n4\n5",
+    ),
+    (
+        "Add up 123, 456 and 789, and write only the result into the file sum.txt in the working directory.",
+        "sum.txt",
+        "1368",
+    ),
+    (
+        "Multiply 6 by 7, and write only the result into the file product.txt in the working directory.",
+        "product.txt",
+        "42",
+    ),
 ];
 const EVALUATION: usize = 3;
 
@@ -29,7 +45,7 @@ fn item(at: usize) -> Option<Value> {
 }
 
 impl TrainingEnvironment for TerminalTest {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "terminal-test"
     }
 
@@ -62,7 +78,10 @@ impl TrainingEnvironment for TerminalTest {
     fn reward<'a>(&'a self, rollout: &'a JudgedRollout<'a>) -> BoxFuture<'a, Result<f64, String>> {
         Box::pin(async move {
             let text = |name: &str| rollout.item.get(name).and_then(Value::as_str).unwrap_or_default();
-            let shown = rollout.tools.terminal(&format!("cat \"${{HERMES_ROLLOUT_FOLDER:-.}}\"/{}", text("file")), 30).await;
+            let shown = rollout
+                .tools
+                .terminal(&format!("cat \"${{HERMES_ROLLOUT_FOLDER:-.}}\"/{}", text("file")), 30)
+                .await;
             let expected = text("contents");
             Ok(match shown.output.trim() {
                 _ if !shown.succeeded() => 0.0,

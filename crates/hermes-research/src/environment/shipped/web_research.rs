@@ -15,12 +15,30 @@ use super::super::settings::EnvironmentSettings;
 
 /// Questions with their answers, where no dataset is given.
 const QUESTIONS: [(&str, &str); 10] = [
-    ("Which river flows through the capital of the country in which the composer Béla Bartók died?", "The Potomac: he died in the United States, whose capital is Washington"),
-    ("In which year was the university founded at which the inventor of the World Wide Web studied physics?", "Oxford; teaching there began by 1096"),
-    ("What is the chemical symbol of the element that is named after the home country of Marie Curie?", "Po, polonium"),
-    ("Which mountain is higher: the highest one of Japan or the highest one of Spain?", "Mount Fuji, 3776 m, is higher than Teide, 3715 m"),
-    ("How many years lie between the first flight of the Wright brothers and the first landing on the Moon?", "66 years, from 1903 to 1969"),
-    ("What is the official language of the country with the largest area in South America?", "Portuguese, in Brazil"),
+    (
+        "Which river flows through the capital of the country in which the composer Béla Bartók died?",
+        "The Potomac: he died in the United States, whose capital is Washington",
+    ),
+    (
+        "In which year was the university founded at which the inventor of the World Wide Web studied physics?",
+        "Oxford; teaching there began by 1096",
+    ),
+    (
+        "What is the chemical symbol of the element that is named after the home country of Marie Curie?",
+        "Po, polonium",
+    ),
+    (
+        "Which mountain is higher: the highest one of Japan or the highest one of Spain?",
+        "Mount Fuji, 3776 m, is higher than Teide, 3715 m",
+    ),
+    (
+        "How many years lie between the first flight of the Wright brothers and the first landing on the Moon?",
+        "66 years, from 1903 to 1969",
+    ),
+    (
+        "What is the official language of the country with the largest area in South America?",
+        "Portuguese, in Brazil",
+    ),
     ("Who was the monarch of the United Kingdom when the Suez Canal was opened?", "Queen Victoria, in 1869"),
     ("In which ocean is the island on which Napoleon died?", "The Atlantic Ocean; Saint Helena"),
     ("Which planet has the moon that Giovanni Cassini discovered in 1671?", "Saturn; Iapetus"),
@@ -80,7 +98,7 @@ fn cited(text: &str) -> usize {
 }
 
 impl TrainingEnvironment for WebResearch {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "web-research"
     }
 
@@ -91,27 +109,25 @@ impl TrainingEnvironment for WebResearch {
 
     fn set_up<'a>(&'a self, settings: &'a EnvironmentSettings) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
-            let items = match &settings.dataset_name {
-                Some(name) => {
-                    let read = ItemList::read(Path::new(name))?;
-                    let text = |item: &Value, names: &[&str]| {
-                        names.iter().find_map(|name| item.get(*name)?.as_str()).map(str::to_owned)
+            let items = if let Some(name) = &settings.dataset_name {
+                let read = ItemList::read(Path::new(name))?;
+                let text = |item: &Value, names: &[&str]| {
+                    names.iter().find_map(|name| item.get(*name)?.as_str()).map(str::to_owned)
+                };
+                let named = [settings.prompt_field.as_str(), "question", "Prompt", "prompt"];
+                let items = read.all().iter().enumerate().map(|(at, item)| {
+                    let question = text(item, &named);
+                    let answer = text(item, &["answer", "Answer"]);
+                    let (Some(question), Some(answer)) = (question, answer) else {
+                        return Err(format!("{name}: item {at} needs a question and an answer"));
                     };
-                    let named = [settings.prompt_field.as_str(), "question", "Prompt", "prompt"];
-                    let items = read.all().iter().enumerate().map(|(at, item)| {
-                        let question = text(item, &named);
-                        let answer = text(item, &["answer", "Answer"]);
-                        let (Some(question), Some(answer)) = (question, answer) else {
-                            return Err(format!("{name}: item {at} needs a question and an answer"));
-                        };
-                        Ok(json!({"question": question, "answer": answer}))
-                    });
-                    ItemList::new(items.collect::<Result<_, _>>()?)
-                }
-                None => {
-                    let all = QUESTIONS.iter().map(|(question, answer)| json!({"question": question, "answer": answer}));
-                    ItemList::new(all.collect())
-                }
+                    Ok(json!({"question": question, "answer": answer}))
+                });
+                ItemList::new(items.collect::<Result<_, _>>()?)
+            } else {
+                let all = QUESTIONS.iter();
+                let all = all.map(|(question, answer)| json!({"question": question, "answer": answer}));
+                ItemList::new(all.collect())
             };
             // A second set-up changes nothing.
             let _ = self.items.set(items);
@@ -135,12 +151,14 @@ impl TrainingEnvironment for WebResearch {
     fn reward<'a>(&'a self, rollout: &'a JudgedRollout<'a>) -> BoxFuture<'a, Result<f64, String>> {
         Box::pin(async move {
             let text = |name: &str| rollout.item.get(name).and_then(Value::as_str).unwrap_or_default();
-            let (question, expected, answer) = (text("question"), text("answer"), rollout.result.last_answer());
+            let (question, expected, answer) =
+                (text("question"), text("answer"), rollout.result.last_answer());
             let ask = format!(
                 "How well does this answer agree with the expected one? Answer with JSON only: {{\"score\": S}}, where S is from 0 \
                  (wrong) to 1 (right).\n\nQuestion: {question}\n\nExpected: {expected}\n\nAnswer: {answer}"
             );
-            let verdict = if answer.is_empty() { None } else { rollout.judge.ask(&ask, rollout.cancel).await };
+            let verdict =
+                if answer.is_empty() { None } else { rollout.judge.ask(&ask, rollout.cancel).await };
             let correct = verdict.as_deref().and_then(judged).unwrap_or_else(|| likeness(answer, expected));
             let used = rollout.result.called_tools().iter().any(|tool| WEB_TOOLS.contains(tool));
             let mut reward = 0.6 * correct + 0.2 * efficiency(rollout.result.turns_used);
@@ -176,7 +194,8 @@ mod tests {
 
     #[test]
     fn few_turns_are_worth_more() {
-        let near = |turns: usize, expected: f64| assert!((efficiency(turns) - expected).abs() < 1e-9, "{turns}");
+        let near =
+            |turns: usize, expected: f64| assert!((efficiency(turns) - expected).abs() < 1e-9, "{turns}");
         for (turns, value) in [(1, 1.0), (5, 1.0), (6, 0.92), (10, 0.6), (11, 0.28), (13, 0.04), (14, 0.0)] {
             near(turns, value);
         }

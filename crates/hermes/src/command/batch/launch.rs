@@ -57,11 +57,17 @@ pub(super) fn run(
     let path = job.job_file.clone().unwrap_or_else(|| Path::new("data").join(name).join(file));
     write(&path, &text)?;
     output.line(&format!("Written: {}", path.display()));
-    let words: Vec<std::ffi::OsString> =
-        if job.slurm { vec![path.clone().into()] } else { vec!["apply".into(), "-f".into(), path.clone().into()] };
+    let words: Vec<std::ffi::OsString> = if job.slurm {
+        vec![path.clone().into()]
+    } else {
+        vec!["apply".into(), "-f".into(), path.clone().into()]
+    };
     if !job.submit {
         let shown: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        output.line(&format!("Submit it with `{program} {}`, or run this command again with --submit.", shown.join(" ")));
+        output.line(&format!(
+            "Submit it with `{program} {}`, or run this command again with --submit.",
+            shown.join(" ")
+        ));
         return Ok(ExitCode::SUCCESS);
     }
     submit(program, words, &here, context, output)
@@ -74,10 +80,17 @@ fn command(arguments: &BatchArguments, context: &ProgramContext) -> Result<JobCo
         return Err("say where: --slurm or --kubernetes".to_owned());
     }
     let name = arguments.run_name.as_deref().ok_or("--run-name is missing")?;
-    if name.is_empty() || name.contains(['/', '\n']) || name.starts_with('.') {
-        return Err(format!("--run-name is `{name}`; it must be the name of a folder, without `/` and not hidden"));
+    if name.is_empty() || name.contains(|c: char| c == '/' || c.is_whitespace()) || name.starts_with('.') {
+        return Err(format!(
+            "--run-name is `{name}`; it must be the name of a folder, without `/` and blanks, and not hidden"
+        ));
     }
-    if job.workers == 0 || job.cpus == 0 || job.memory == 0 || job.at_once == Some(0) || job.time_limit == Some(0) {
+    if job.workers == 0
+        || job.cpus == 0
+        || job.memory == 0
+        || job.at_once == Some(0)
+        || job.time_limit == Some(0)
+    {
         return Err("--workers, --at-once, --cpus, --memory and --time-limit must be at least 1".to_owned());
     }
     for (flag, value) in [("--api-key", &arguments.api_key), ("--queue", &arguments.queue)] {
@@ -104,7 +117,9 @@ fn command(arguments: &BatchArguments, context: &ProgramContext) -> Result<JobCo
         words.extend(["--batch-size".to_owned(), batch_size.to_string()]);
         words.extend(["--distribution".to_owned(), arguments.distribution.clone()]);
         if job.kubernetes && job.volume_claim.is_none() {
-            return Err("--volume-claim is missing: the processes share the dataset and the results on it".to_owned());
+            return Err(
+                "--volume-claim is missing: the processes share the dataset and the results on it".to_owned()
+            );
         }
     } else if !has_queue && job.slurm {
         return Err(
@@ -126,7 +141,10 @@ fn command(arguments: &BatchArguments, context: &ProgramContext) -> Result<JobCo
         ("--provider", arguments.provider.clone()),
         ("--base-url", arguments.base_url.clone()),
         ("--ephemeral-system-prompt", arguments.ephemeral_system_prompt.clone()),
-        ("--prefill-messages-file", arguments.prefill_messages_file.as_ref().map(|path| path.display().to_string())),
+        (
+            "--prefill-messages-file",
+            arguments.prefill_messages_file.as_ref().map(|path| path.display().to_string()),
+        ),
         ("--providers-allowed", arguments.providers_allowed.clone()),
         ("--providers-ignored", arguments.providers_ignored.clone()),
         ("--providers-order", arguments.providers_order.clone()),
@@ -167,14 +185,19 @@ fn slurm_script(
     context: &ProgramContext,
 ) -> String {
     let at_once = job.at_once.map(|most| format!("%{most}")).unwrap_or_default();
+    // A path with blanks needs quotes, which a job's lines know.
+    let quoted = |path: &Path| {
+        let path = path.display().to_string();
+        if path.contains(' ') { format!("\"{path}\"") } else { path }
+    };
     let mut lines = vec![
         "#!/bin/sh".to_owned(),
         format!("#SBATCH --job-name={}", job_name(name)),
         format!("#SBATCH --array=0-{}{at_once}", job.workers - 1),
         "#SBATCH --requeue".to_owned(),
         "#SBATCH --open-mode=append".to_owned(),
-        format!("#SBATCH --output={}", here.join("data").join(name).join("slurm-%a.log").display()),
-        format!("#SBATCH --chdir={}", here.display()),
+        format!("#SBATCH --output={}", quoted(&here.join("data").join(name).join("slurm-%a.log"))),
+        format!("#SBATCH --chdir={}", quoted(here)),
         "#SBATCH --ntasks=1".to_owned(),
         format!("#SBATCH --cpus-per-task={}", job.cpus),
         format!("#SBATCH --mem={}M", job.memory),
@@ -290,7 +313,8 @@ fn submit(
     if programs.find(program).is_none() {
         bail!("there is no program `{program}`; submit the file on a machine of the cluster");
     }
-    let job = Program { name: program, arguments, directory: here, limit: SUBMIT_LIMIT, stderr: StderrMode::Merge };
+    let job =
+        Program { name: program, arguments, directory: here, limit: SUBMIT_LIMIT, stderr: StderrMode::Merge };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let (text, exit) = runtime.block_on(programs.output(job, &Cancel::new()))?;
     output.text(&text);

@@ -23,8 +23,8 @@ use super::settings::BatchSettings;
 use super::{open_dataset, supervise};
 use crate::cli::{BatchAction, BatchArguments};
 use crate::context::{ProgramContext, local_time, now};
-use crate::wiring::model::net_config;
 use crate::output::Console;
+use crate::wiring::model::net_config;
 use crate::wiring::research::{ScratchStore, registered_tools};
 
 pub(super) async fn run(
