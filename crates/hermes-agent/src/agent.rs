@@ -165,14 +165,14 @@ impl Agent {
         self.compression
     }
 
-    /// Describes where something is said, for a memory.
-    pub(crate) fn memory_place<'a>(&'a self, session: &'a SessionId) -> MemoryPlace<'a> {
-        MemoryPlace { session, folder: &self.prompt.folder }
-    }
-
     pub(crate) fn today(&self) -> CivilTime {
         (self.calendar)(self.clock.now())
     }
+}
+
+/// Describes where something is said, for a memory.
+pub(crate) fn memory_place<'a>(agent: &'a Agent, session: &'a SessionId) -> MemoryPlace<'a> {
+    MemoryPlace { session, folder: &agent.prompt.folder }
 }
 
 /// Returns the descriptions of tools, as requests hold them.

@@ -5,11 +5,11 @@
 
 use hermes_store::{EndReason, StoredMessage, ToolCallRecord};
 use hermes_types::{
-    HookEvent, Message, Role, SessionChange, SessionId, SessionKind, TaskId, Timestamp, Tool, ToolDescriptor,
-    ToolEvent, Turn, TurnId, Usage,
+    HookEvent, MemorySessionChange, Message, Role, SessionId, SessionKind, TaskId, Timestamp, Tool,
+    ToolDescriptor, ToolEvent, Turn, TurnId, Usage,
 };
 
-use crate::agent::Agent;
+use crate::agent::{Agent, memory_place};
 use crate::error::Error;
 use crate::hooks;
 use crate::prompt;
@@ -227,7 +227,7 @@ impl Agent {
     ) -> Result<(), Error> {
         self.release_task(&conversation.task);
         if let Some(memory) = &self.external_memory {
-            memory.session_ended(self.memory_place(&conversation.session), &conversation.messages);
+            memory.session_ended(memory_place(self, &conversation.session), &conversation.messages);
         }
         let describe = || {
             let mut facts = hooks::session_input(self, conversation);
@@ -260,7 +260,7 @@ impl Agent {
         self.store.remove_last_messages(&conversation.session, last).await?;
         let taken = conversation.messages.split_off(at);
         if let Some(memory) = &self.external_memory {
-            memory.session_changed(SessionChange::Rewound(&conversation.session));
+            memory.session_changed(MemorySessionChange::Rewound(&conversation.session));
         }
         conversation.gauge = Gauge::default();
         Ok(taken.first().map(|message| message.content.text().into_owned()))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hermes_knowledge::{MemoryFile, MemoryStore};
 use hermes_types::{
-    BoxFuture, ExternalMemory, FinishedTurn, MemoryPlace, MemoryWrite, Message, SessionChange, Tool,
+    BoxFuture, ExternalMemory, FinishedTurn, MemoryPlace, MemorySessionChange, MemoryWrite, Message, Tool,
 };
 
 /// A memory that adds the profile of the speaker to what another memory recalls.
@@ -71,7 +71,7 @@ impl ExternalMemory for SpeakerProfile {
         }
     }
 
-    fn session_changed(&self, change: SessionChange<'_>) {
+    fn session_changed(&self, change: MemorySessionChange<'_>) {
         if let Some(memory) = &self.memory {
             memory.session_changed(change);
         }

@@ -13,7 +13,7 @@ use hermes_types::{
     ToolEvent, ToolUser, TurnEvent, TurnId, Usage, UserAnswer, UserQuestion,
 };
 
-use crate::agent::{Agent, tool_specs};
+use crate::agent::{Agent, memory_place, tool_specs};
 use crate::conversation::Conversation;
 use crate::hooks;
 use crate::prompt::ContextFiles;
@@ -88,7 +88,7 @@ impl TurnSubagentSpawner<'_> {
         if let (Some(memory), Ok(Some(answer))) =
             (&self.agent.external_memory, ran.as_ref().map(|result| result.response.as_deref()))
         {
-            memory.delegated(self.agent.memory_place(&self.session), &job.goal, answer);
+            memory.delegated(memory_place(self.agent, &self.session), &job.goal, answer);
         }
         let trace = trace_calls(conversation.messages(), &records);
         match ran {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use hermes_guard::{TextOrigin, find_injections};
 use hermes_text::{ellipsize, single_line, strip_recalled};
 use hermes_types::{
-    BoxFuture, Cancel, Clock, ExternalMemory, FinishedTurn, MemoryPlace, MemoryWrite, Message, Role,
-    SessionChange, SessionId, Tool,
+    BoxFuture, Cancel, Clock, ExternalMemory, FinishedTurn, MemoryPlace, MemorySessionChange, MemoryWrite,
+    Message, Role, SessionId, Tool,
 };
 use tokio::sync::oneshot;
 
@@ -380,15 +380,15 @@ impl ExternalMemory for PersonalMemory {
         });
     }
 
-    fn session_changed(&self, change: SessionChange<'_>) {
-        if let SessionChange::Compressed { from, to } = change {
+    fn session_changed(&self, change: MemorySessionChange<'_>) {
+        if let MemorySessionChange::Compressed { from, to } = change {
             self.service.engine.session_continues(from, to);
             let mut state = self.service.state();
             if let Some(title) = state.titles.get(from).cloned() {
                 state.titles.insert(to.clone(), title);
             }
         }
-        if let SessionChange::Rewound(session) = change {
+        if let MemorySessionChange::Rewound(session) = change {
             self.service.state().late.remove(session);
         }
     }

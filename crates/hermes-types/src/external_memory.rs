@@ -65,7 +65,7 @@ fn text(fields: &Map<String, Value>, name: &str) -> String {
 
 /// Why a conversation continues in another state than before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionChange<'a> {
+pub enum MemorySessionChange<'a> {
     /// The older messages were summarised; the conversation continues in a new session.
     Compressed { from: &'a SessionId, to: &'a SessionId },
     /// The last exchange was taken back.
@@ -110,7 +110,7 @@ pub trait ExternalMemory: Send + Sync {
     }
 
     /// Reports that the conversation continues in another state.
-    fn session_changed(&self, change: SessionChange<'_>) {
+    fn session_changed(&self, change: MemorySessionChange<'_>) {
         let _ = change;
     }
 

@@ -40,7 +40,7 @@ pub use envelope::{
 };
 pub use event::{ApprovalDecision, TurnEvent, TurnNoticeKind, UserAnswer, UserQuestion};
 pub use external_memory::{
-    EmbeddingError, ExternalMemory, FinishedTurn, MemoryPlace, MemoryWrite, SessionChange, TextEmbedder,
+    EmbeddingError, ExternalMemory, FinishedTurn, MemoryPlace, MemorySessionChange, MemoryWrite, TextEmbedder,
 };
 pub use hook::{HOOK_FACTS, HookEvent, HookFacts, HookReply};
 pub use id::{

@@ -14,8 +14,9 @@ mod preview;
 mod summary;
 
 use hermes_store::{Error as StoreError, NewMessage, NewSession};
-use hermes_types::{Message, MessageContent, ModelError, Role, SessionChange, SessionId, ToolEvent};
+use hermes_types::{MemorySessionChange, Message, MessageContent, ModelError, Role, SessionId, ToolEvent};
 
+use crate::agent::memory_place;
 use crate::conversation::collect_carry_over;
 use crate::prompt;
 use crate::turn::gauge::{Gauge, message_tokens};
@@ -209,7 +210,7 @@ impl<'t, 'a> CompressionPass<'t, 'a> {
         let previous = messages.iter().find(|message| is_summary(message)).cloned();
         let external = match &self.scope.agent.external_memory {
             Some(memory) => {
-                let place = self.scope.agent.memory_place(&self.transcript.conversation.session);
+                let place = memory_place(self.scope.agent, &self.transcript.conversation.session);
                 memory.before_compression(place, within).await
             }
             None => None,
@@ -270,7 +271,7 @@ impl<'t, 'a> CompressionPass<'t, 'a> {
             tool.on_event(&self.transcript.conversation.task, ToolEvent::Compressed);
         }
         if let Some(memory) = &agent.external_memory {
-            memory.session_changed(SessionChange::Compressed { from: &old, to: &id });
+            memory.session_changed(MemorySessionChange::Compressed { from: &old, to: &id });
         }
         self.transcript.conversation.session = id;
         self.transcript.conversation.system = Some(system);

@@ -22,6 +22,7 @@ use super::long_results::ResultBounds;
 use super::others_words::others_words;
 use super::scope::TurnScope;
 use super::transcript::TurnTranscript;
+use crate::agent::memory_place;
 use crate::hooks;
 use crate::subagent::TurnSubagentSpawner;
 
@@ -233,7 +234,7 @@ impl<'t, 'a> CallRunner<'t, 'a> {
             && outcome.status == OutcomeStatus::Done
             && let Some(memory) = &agent.external_memory
         {
-            let place = agent.memory_place(&call.session);
+            let place = memory_place(agent, &call.session);
             for write in MemoryWrite::from_arguments(&call.arguments) {
                 memory.memory_changed(place, &write);
             }

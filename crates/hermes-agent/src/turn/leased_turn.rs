@@ -15,7 +15,7 @@ use super::TurnInput;
 use super::open_calls::answer_waiting_calls;
 use super::scope::TurnScope;
 use super::turn_loop::{ModelInput, RunningTurn};
-use crate::agent::Agent;
+use crate::agent::{Agent, memory_place};
 use crate::conversation::{Conversation, UnfinishedTurn};
 use crate::error::Error;
 use crate::hooks;
@@ -167,7 +167,7 @@ impl<'a> LeasedTurn<'a> {
             (&self.agent.external_memory, &result.response, result.state)
         {
             let turn = FinishedTurn { user: &asked, assistant: answer };
-            memory.store_turn(self.agent.memory_place(&self.conversation.session), turn);
+            memory.store_turn(memory_place(self.agent, &self.conversation.session), turn);
         }
     }
 }

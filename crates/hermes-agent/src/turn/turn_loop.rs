@@ -15,6 +15,7 @@ use super::reply::final_text;
 use super::request::without_marks;
 use super::scope::TurnScope;
 use super::transcript::TurnTranscript;
+use crate::agent::memory_place;
 use crate::compress::{CompressionPass, is_summary};
 use crate::conversation::Conversation;
 use crate::hooks;
@@ -197,7 +198,7 @@ impl<'a> RunningTurn<'a> {
     pub(super) async fn prepare(&mut self) {
         let at = self.first;
         if let Some(memory) = &self.scope.agent.external_memory {
-            let place = self.scope.agent.memory_place(&self.transcript.conversation.session);
+            let place = memory_place(self.scope.agent, &self.transcript.conversation.session);
             let recalled = memory.recall(place, &self.input.content.text()).await;
             self.recall = recalled.map(|text| (at, head(&without_marks(&text), MAX_RECALL).to_owned()));
             if let Some(notice) = memory.take_notice() {

@@ -3,7 +3,7 @@
 use hermes_config::{Env, Home};
 use hermes_memory::honcho::{HonchoFile, HonchoMemoryMode, HonchoRecallMode, HonchoSettings};
 use hermes_testkit::{MEMORY_KEY, TempHome};
-use hermes_types::{ExternalMemory as _, SessionChange, SessionId};
+use hermes_types::{ExternalMemory as _, MemorySessionChange, SessionId};
 use serde_json::{Value, json};
 
 use super::support::{Bench, Talk};
@@ -97,7 +97,7 @@ async fn a_compressed_conversation_stays_in_its_session() {
     let talk = Talk::new(&service, None, "first");
     talk.say("My dentist is called Weber.", "Noted.");
     let next = SessionId::from("second");
-    talk.memory.session_changed(SessionChange::Compressed { from: &talk.session, to: &next });
+    talk.memory.session_changed(MemorySessionChange::Compressed { from: &talk.session, to: &next });
     Talk::new(&service, None, "second").say("My doctor is called Klein.", "Noted.");
     service.shut_down().await;
     assert_eq!(bench.servers.owners("honcho-session"), ["first"]);
