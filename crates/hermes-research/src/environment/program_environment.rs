@@ -148,10 +148,11 @@ impl ProgramEnvironment {
             return Err(reason);
         }
         let line = json!({"id": id, "method": method, "params": params}).to_string();
-        if let Err(error) = self.writer.write_line(line.as_bytes()).await {
+        if self.writer.write_line(line.as_bytes()).await.is_err() {
             lock(&self.conversation.waiting).remove(&id);
+            // The reader may not have come to the end yet.
             let ended = lock(&self.conversation.ended).clone();
-            return Err(ended.unwrap_or_else(|| format!("the environment takes no questions: {error}")));
+            return Err(ended.unwrap_or_else(|| "the environment has ended".to_owned()));
         }
         tokio::select! {
             answer = receiver => answer.unwrap_or_else(|_| Err("the environment has ended".to_owned())),

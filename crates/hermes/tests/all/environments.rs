@@ -42,7 +42,12 @@ impl Stage {
     }
 
     fn with_model(model: JsonServer) -> Self {
-        Self { home: TempHome::new().unwrap(), folder: tempfile::tempdir().unwrap(), model }
+        let folder = tempfile::tempdir().unwrap();
+        let temporary = folder.path().join("tmp");
+        fs::create_dir(&temporary).unwrap();
+        let home =
+            TempHome::builder().env_file(&format!("TMPDIR={}\n", temporary.display())).build().unwrap();
+        Self { home, folder, model }
     }
 
     fn write(&self, name: &str, text: &str) -> PathBuf {
@@ -106,7 +111,7 @@ fn rewards_come_from_what_the_model_left_behind() {
         seen.contains("data/files_1.jsonl") && stage.scores("data/files_1.jsonl") == [json!([1.0])],
         "{seen}"
     );
-    let own = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+    let own = fs::read_dir(stage.folder.path().join("tmp")).unwrap().flatten();
     let own = own.filter(|entry| entry.file_name().to_string_lossy().starts_with("hermes-rollouts-"));
     assert_eq!(own.count(), 0, "folders of rollouts are removed");
     let seen = stage.env(&["./files.yaml", "evaluate", "--env.data_dir_to_save_evals=evals"]);

@@ -15,8 +15,8 @@ use super::super::settings::EnvironmentSettings;
 const TESTS: [&str; 3] = ["test", "test_code", "tests"];
 /// Where the model works: its own folder on this machine, or the usual one of containers.
 const ENTER: &str = "cd \"${HERMES_ROLLOUT_FOLDER:-/workspace}\"";
-/// The file that tells what was there before.
-const MARK: &str = "\"${TMPDIR:-/tmp}/.hermes-rollout-began\"";
+/// The file in that folder that tells what was there before.
+const MARK: &str = ".hermes-rollout-began";
 /// What new files without passing tests are worth.
 const ATTEMPT: f64 = 0.1;
 
