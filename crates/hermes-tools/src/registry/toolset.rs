@@ -270,7 +270,8 @@ mod tests {
         assert_eq!(tools(&["hermes-gateway"]), tools(&["hermes-cli"]));
         assert_eq!(tools(&["hermes"]), tools(&["hermes-api-server"]));
         assert_eq!(tools(&["hermes-api-server"]).len(), BUILT_IN_TOOLS.len() - 3);
-        assert_eq!(tools(&["hermes-acp"]).len(), BUILT_IN_TOOLS.len() - 5);
+        let services = hermes_memory::SERVICE_TOOLS.len();
+        assert_eq!(tools(&["hermes-acp"]).len(), BUILT_IN_TOOLS.len() - 5 - services);
         assert_eq!(tools(&["all"]).len(), BUILT_IN_TOOLS.len());
         assert_eq!(tools(&["*"]), tools(&["all"]));
         assert_eq!(tools(&["debugging", "file", "web"]), tools(&["debugging"]));
