@@ -97,10 +97,11 @@ fn tools_are_withheld_from_those_who_must_not_have_them() {
         assert_eq!(registry.select(&all, user).registry.tools().len(), expected, "{user:?}");
     }
     let withheld = |user: ToolUser| -> Vec<&str> {
-        let (services, others): (Vec<_>, Vec<_>) =
-            BUILT_IN_TOOLS.iter().partition(|tool| tool.role == Some(ToolRole::MemoryService));
-        assert!(services.iter().all(|tool| tool.is_withheld_from(user)), "memory services are for persons");
-        others.into_iter().filter(|tool| tool.is_withheld_from(user)).map(|tool| tool.name).collect()
+        let is_service = |tool: &&ToolDescriptor<'_>| tool.role == Some(ToolRole::MemoryService);
+        let mut services = BUILT_IN_TOOLS.iter().filter(is_service);
+        assert!(services.all(|tool| tool.is_withheld_from(user)), "memory services are for persons");
+        let others = BUILT_IN_TOOLS.iter().filter(|tool| !is_service(tool));
+        others.filter(|tool| tool.is_withheld_from(user)).map(|tool| tool.name).collect()
     };
     assert_eq!(withheld(ToolUser::Job), ["clarify", "cronjob", "send_message"]);
     assert_eq!(
