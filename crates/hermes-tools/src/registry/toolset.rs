@@ -272,7 +272,8 @@ mod tests {
         assert_eq!(tools(&["hermes-gateway"]), tools(&["hermes-cli"]));
         assert_eq!(tools(&["hermes"]), tools(&["hermes-api-server"]));
         assert_eq!(tools(&["hermes-api-server"]).len(), usual - 3);
-        assert_eq!(tools(&["hermes-acp"]).len(), usual - 5);
+        let services = hermes_memory::SERVICE_TOOLS.len();
+        assert_eq!(tools(&["hermes-acp"]).len(), usual - 5 - services);
         assert_eq!(tools(&["all"]).len(), BUILT_IN_TOOLS.len());
         assert_eq!(tools(&["*"]), tools(&["all"]));
         assert_eq!(tools(&["debugging", "file", "web"]), tools(&["debugging"]));

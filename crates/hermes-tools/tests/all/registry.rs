@@ -5,7 +5,7 @@ use hermes_config::{Config, Env};
 use hermes_tools::{Availability, BUILT_IN_TOOLS, PlatformToolsets, ToolRegistry, ToolSelection};
 use hermes_types::{
     BoxFuture, Concurrency, RawJson, Tool, ToolContext, ToolDescriptor, ToolInvocation, ToolOutcome,
-    ToolSpec, ToolUser,
+    ToolRole, ToolSpec, ToolUser,
 };
 use serde_json::json;
 
@@ -97,7 +97,11 @@ fn tools_are_withheld_from_those_who_must_not_have_them() {
         assert_eq!(registry.select(&all, user).registry.tools().len(), expected, "{user:?}");
     }
     let withheld = |user: ToolUser| -> Vec<&str> {
-        BUILT_IN_TOOLS.iter().filter(|tool| tool.is_withheld_from(user)).map(|tool| tool.name).collect()
+        let is_service = |tool: &&ToolDescriptor<'_>| tool.role == Some(ToolRole::MemoryService);
+        let mut services = BUILT_IN_TOOLS.iter().filter(is_service);
+        assert!(services.all(|tool| tool.is_withheld_from(user)), "memory services are for persons");
+        let others = BUILT_IN_TOOLS.iter().filter(|tool| !is_service(tool));
+        others.filter(|tool| tool.is_withheld_from(user)).map(|tool| tool.name).collect()
     };
     assert_eq!(withheld(ToolUser::Job), ["clarify", "cronjob", "send_message"]);
     assert_eq!(

@@ -228,7 +228,7 @@ mod tests {
         check("config get terminal.back", &["terminal.backend"]);
         check("gateway status --platform tele", &["telegram"]);
         check("tools enable --platform cli fi", &["file"]);
-        check("tools enable file mem", &["memory"]);
+        check("tools enable file mem", &["memory", "memory_service"]);
         check("nonsense ", &[]);
         check("chat -q ", &[]);
     }
