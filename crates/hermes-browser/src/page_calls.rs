@@ -167,7 +167,16 @@ impl PageCalls {
         let url = text_of(info, "url");
         // A page before its first document has no address yet.
         let url = if url.is_empty() { "about:blank".to_owned() } else { url };
-        Ok(PageArrival { url, title: text_of(info, "title") })
+        let mut title = text_of(info, "title");
+        // The browser calls a page by its address until it has heard of its title.
+        if url.ends_with(&title)
+            && self.open_dialog().is_none()
+            && let Ok(own) = self.evaluate(&tab, "() => document.title", &json!(null)).await
+            && let Some(own) = own.as_str().filter(|own| !own.is_empty())
+        {
+            own.clone_into(&mut title);
+        }
+        Ok(PageArrival { url, title })
     }
 
     /// Returns the current tab.

@@ -50,7 +50,11 @@ const HINDSIGHT_RECALL: [&str; 13] = [
     "tag_groups",
     "min_scores",
 ];
-const HINDSIGHT_REFLECT: [&str; 11] = [
+const HINDSIGHT_REFLECT: [&str; 15] = [
+    "reflect_search_observations_max_tokens",
+    "reflect_search_observations_include_entities",
+    "tag_groups",
+    "exclude_mental_model_ids",
     "query",
     "budget",
     "context",

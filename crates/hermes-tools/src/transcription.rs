@@ -40,7 +40,7 @@ pub struct Transcriber {
 impl Transcriber {
     /// Returns the words of a recording, or why there are none.
     pub async fn transcribe(&self, recording: &Path, cancel: &Cancel) -> Result<String, String> {
-        self.check()?;
+        self.require_enabled()?;
         let details = fs::metadata(recording).map_err(|error| format!("{}: {error}", recording.display()))?;
         if !details.is_file() {
             return Err(format!("{} is not a file", recording.display()));
@@ -72,10 +72,12 @@ impl Transcriber {
 
     /// Says what is missing, if recordings cannot be turned into text.
     pub fn check(&self) -> Result<(), String> {
-        if !self.settings.enabled {
-            return Err("speech recognition is off (stt.enabled)".to_owned());
-        }
+        self.require_enabled()?;
         self.provider().map(drop)
+    }
+
+    fn require_enabled(&self) -> Result<(), String> {
+        if self.settings.enabled { Ok(()) } else { Err("speech recognition is off (stt.enabled)".to_owned()) }
     }
 
     /// Returns the configured provider, or the first that can be used. A configured one is never replaced by a service.

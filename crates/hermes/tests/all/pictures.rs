@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::life::hermes;
 use super::sending::{ANN, TelegramHome};
+use super::support::until_found;
 
 /// A picture of one pixel.
 const PIXEL: &[u8] = &[
@@ -185,8 +186,10 @@ fn peer_speech_of_real_programs_goes_through_the_gateway() {
     fixture.telegram.until_said_blocking(ANN, "Voice messages here are answered with speech (espeak).");
     ann.sends_voice(ANN, &std::fs::read(&question).unwrap());
     fixture.telegram.until_said_blocking(ANN, "High water is at noon");
-    fixture.telegram.until_called_blocking("sendVoice", 1);
-    let bubble = fixture.said().into_iter().find(|message| message.kind == "voice").unwrap();
+    let bubble = until_found(
+        || "an answer with a voice bubble".to_owned(),
+        || fixture.said().into_iter().find(|message| message.kind == "voice"),
+    );
     let answer = folder.path().join("answer.ogg");
     std::fs::write(&answer, bubble.file.unwrap().1).unwrap();
     let (asked, answered) = (probe(Path::new(&question)), probe(&answer));
