@@ -61,9 +61,11 @@ impl ChildSandbox {
                 places,
                 prepared.devices.clone(),
             );
-            let keep =
-                |mounts: mounts::Mounts| mounts.with_protected_paths(&prepared.limits, &places.hermes_home);
-            if prepared.openings.masked_by_mounts.is_empty() {
+            let masked = &prepared.openings.masked_by_mounts;
+            let keep = |mounts: mounts::Mounts| {
+                mounts.with_protected_paths(&prepared.limits, masked, &places.hermes_home)
+            };
+            if masked.is_empty() {
                 mounts
             } else {
                 let kept = mounts.map(keep).transpose();

@@ -93,15 +93,19 @@ impl Mounts {
     }
 
     /// Protects the paths that the limits deny from being read and changed, and from being moved with the
-    /// folders around them. The replacements of closed folders lie in the Hermes home.
+    /// folders around them, where they lie in folders that the rules allow as a whole. Elsewhere the rules deny
+    /// them, and a mount for each would cost the command milliseconds. The replacements of closed folders lie in
+    /// the Hermes home.
     pub(super) fn with_protected_paths(
         mut self,
         limits: &SandboxLimits,
+        masked: &[PathBuf],
         hermes_home: &Path,
     ) -> io::Result<Self> {
         let shelf = hermes_home.join("sandboxes");
+        let is_masked = |path: &PathBuf| masked.iter().any(|folder| path.starts_with(folder));
         let mut unreadable = limits.unreadable.closed();
-        unreadable.retain(|path| path != Path::new("/dev"));
+        unreadable.retain(|path| path != Path::new("/dev") && is_masked(path));
         let mut unchangeable = limits.unchangeable.closed();
         if limits.is_home() {
             let entries = std::fs::read_dir(&limits.user_home).into_iter().flatten().flatten();
@@ -110,6 +114,7 @@ impl Mounts {
                 real.map(|entry| entry.path()).filter(|path| limits.protected_reason(path).is_some()),
             );
         }
+        unchangeable.retain(is_masked);
         let around =
             unreadable.iter().chain(&unchangeable).flat_map(|path| folders_between(path, &limits.writable));
         let fixed = self.fixed.iter().map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path.to_bytes())));
