@@ -171,6 +171,17 @@ impl Stage {
         panic!("never {state}: {}", self.ok("rl_list_runs", json!({})).await);
     }
 
+    /// Waits until a program of the run has written this.
+    async fn until_logged(&self, part: &str, run: &str, words: &str) {
+        for _ in 0..6000 {
+            if fs::read_to_string(self.log(part, run)).is_ok_and(|text| text.contains(words)) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("{part} never wrote {words}");
+    }
+
     fn log(&self, part: &str, run: &str) -> std::path::PathBuf {
         self.folder.path().join(format!("logs/{part}_{run}.log"))
     }
@@ -271,10 +282,11 @@ async fn a_run_starts_its_programs_and_ends_with_its_environment() {
             .unwrap()
             .contains("stop it first")
     );
+    // The trainer ends with the environment, also before it has written anything.
+    stage.until_logged("trainer", &id, "key 4").await;
+    stage.until_logged("env", &id, "serving with 1").await;
     fs::write(stage.folder.path().join("go"), "0").unwrap();
     stage.until_state("completed").await;
-    assert!(fs::read_to_string(stage.log("env", &id)).unwrap().contains("serving with 1"));
-    assert!(fs::read_to_string(stage.log("trainer", &id)).unwrap().contains("key 4"));
     assert!(!is_running(&stage.folder.path().join("launch_training.py")), "the trainer ended with the run");
     let state = stage.ok("rl_check_status", json!({"run_id": id})).await;
     assert_eq!(
