@@ -103,10 +103,9 @@ impl Mounts {
         hermes_home: &Path,
     ) -> io::Result<Self> {
         let shelf = hermes_home.join("sandboxes");
-        let is_masked = |path: &PathBuf| masked.iter().any(|folder| path.starts_with(folder));
-        let mut unreadable = limits.unreadable.closed();
-        unreadable.retain(|path| path != Path::new("/dev") && is_masked(path));
-        let mut unchangeable = limits.unchangeable.closed();
+        let mut unreadable = limits.unreadable.closed_below(masked);
+        unreadable.retain(|path| path != Path::new("/dev"));
+        let mut unchangeable = limits.unchangeable.closed_below(masked);
         if limits.is_home() {
             let entries = std::fs::read_dir(&limits.user_home).into_iter().flatten().flatten();
             let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
@@ -114,7 +113,6 @@ impl Mounts {
                 real.map(|entry| entry.path()).filter(|path| limits.protected_reason(path).is_some()),
             );
         }
-        unchangeable.retain(is_masked);
         let around =
             unreadable.iter().chain(&unchangeable).flat_map(|path| folders_between(path, &limits.writable));
         let fixed = self.fixed.iter().map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path.to_bytes())));

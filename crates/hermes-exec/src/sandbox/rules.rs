@@ -42,10 +42,12 @@ impl PathRules {
         !self.above.contains(path)
     }
 
-    /// Returns the closed paths that exist, without those in closed ones.
-    pub(super) fn closed(&self) -> Vec<PathBuf> {
+    /// Returns the closed paths below these folders that exist, without those in closed ones.
+    pub(super) fn closed_below(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
+        let is_below = |path: &Path| folders.iter().any(|folder| path.starts_with(folder));
         let outermost = |path: &Path| path.parent().is_none_or(|parent| self.reason(parent).is_none());
-        let closed = self.rules.iter().filter(|(path, rule)| rule.is_some() && outermost(path));
+        let closed =
+            self.rules.iter().filter(|(path, rule)| rule.is_some() && is_below(path) && outermost(path));
         let mut found: Vec<PathBuf> =
             closed.map(|(path, _)| path.clone()).filter(|path| path.symlink_metadata().is_ok()).collect();
         found.sort();
