@@ -161,7 +161,7 @@ static VARIABLES: &[EnvVariable] = &[
     plain("GITHUB_APP_INSTALLATION_ID", "", "GitHub App for the Skills Hub: installation"),
     secret("HONCHO_API_KEY", "Key for Honcho"),
     plain("HONCHO_BASE_URL", "", "Address of a Honcho server of your own"),
-    plain("HONCHO_ENVIRONMENT", "", "Honcho environment"),
+    plain("HONCHO_ENVIRONMENT", "", "Honcho environment").kept(),
     secret("MEM0_API_KEY", "Key for Mem0, or for a Mem0 server of your own"),
     plain("MEM0_HOST", "", "Address of a Mem0 server of your own"),
     secret("HINDSIGHT_API_KEY", "Key for Hindsight"),

@@ -62,7 +62,6 @@ pub struct HonchoSettings {
     pub url: String,
     pub is_enabled: bool,
     pub workspace: String,
-    pub environment: String,
     /// The name of the owner of the home.
     pub peer: String,
     pub ai_peer: String,
@@ -80,8 +79,6 @@ pub struct HonchoSettings {
     pub context_tokens: Option<usize>,
     pub reasoning_level: String,
     pub dialectic_chars: usize,
-    /// Workspaces of other programs that are searched, too.
-    pub linked_hosts: Vec<String>,
     /// Folders with the names of their sessions.
     pub sessions: Vec<(String, String)>,
 }
@@ -193,18 +190,10 @@ impl HonchoFile {
         let ai_peer = self.text("aiPeer").unwrap_or_else(|| HOST.to_owned());
         let level = self.text("dialecticReasoningLevel").unwrap_or_default();
         let level = REASONING_LEVELS.iter().find(|known| **known == level).unwrap_or(&"low");
-        let names = |name: &str| -> Vec<String> {
-            let list = self.value(name).and_then(Value::as_array);
-            list.map(|items| items.iter().filter_map(Value::as_str).map(str::to_owned).collect())
-                .unwrap_or_default()
-        };
-        let environment =
-            self.text("environment").or_else(|| from_env("HONCHO_ENVIRONMENT").map(str::to_owned));
         HonchoSettings {
             url: url.unwrap_or_else(|| CLOUD.to_owned()),
             is_enabled: self.problem.is_none() && self.flag("enabled", true),
             workspace: self.text("workspace").unwrap_or_else(|| HOST.to_owned()),
-            environment: environment.unwrap_or_else(|| "production".to_owned()),
             saves_messages: self.flag("saveMessages", true),
             user_mode: self.memory_mode(&peer, "user"),
             ai_mode: self.memory_mode(&ai_peer, "ai"),
@@ -224,7 +213,6 @@ impl HonchoFile {
             context_tokens: self.count("contextTokens").filter(|tokens| *tokens > 0),
             reasoning_level: (*level).to_owned(),
             dialectic_chars: self.count("dialecticMaxChars").unwrap_or(DEFAULT_DIALECTIC_CHARS),
-            linked_hosts: names("linkedHosts"),
             sessions: self.sessions(),
             key: key.map(Secret::new),
             peer,
