@@ -12,12 +12,14 @@ Usage: install.sh [OPTION]...
   --update            bring the source up to date first; what hermes update does
   --check             with --update: tell whether there is an update, and change nothing
   --yes               with --update: migrate the configuration without asking
+  --allow-unsigned    with HERMES_RELEASE_KEY: install a release without a signature, checked by its checksum alone
   --skip-setup        ask nothing
   --no-venv           accepted, no effect
   -h, --help          this text
 
 The program comes from the first of these that there is:
-  HERMES_RELEASE_URL  a place with releases: $HERMES_RELEASE_URL/REF/hermes-OS-MACHINE and the same with .sha256
+  HERMES_RELEASE_URL  a place with releases: $HERMES_RELEASE_URL/REF/hermes-OS-MACHINE and the same with .sha256;
+                      with HERMES_RELEASE_KEY, a minisign public key, also with .minisig, which is checked
   --dir               when it holds the source
   HERMES_SOURCE       a folder with the source
   this script's tree  when no other branch is asked for
@@ -32,12 +34,14 @@ fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 value() { [ "$2" -gt 1 ] || fail "$1 needs a value"; }
 
-branch='' dir='' home='' ask=yes update=no check=no yes='' source=''
+branch='' dir='' home='' ask=yes update=no check=no stage=no unsigned='' yes='' source=''
 while [ $# -gt 0 ]; do
     case "$1" in
         --skip-setup) ask=no ;;
         --update) update=yes ask=no ;;
         --check) check=yes ;;
+        --stage) stage=yes ;;
+        --allow-unsigned) unsigned=--allow-unsigned ;;
         --yes) yes=--yes ;;
         --no-venv) ;;
         --branch) value "$1" $#; branch=$2; shift ;;
@@ -123,7 +127,41 @@ from_release() {
     download "$url.sha256" "$work/sum"
     [ "$(sum_of "$work/hermes")" = "$(cut -d' ' -f1 "$work/sum")" ] ||
         fail "$url is not what its checksum says; nothing was installed"
+    if [ -n "${HERMES_RELEASE_KEY:-}" ] && [ -z "$unsigned" ]; then
+        download "$url.minisig" "$work/hermes.minisig"
+        # An update leaves this check to the program that is installed.
+        [ "$stage" = yes ] || check_signature
+    elif [ "$stage" = yes ] && [ -z "$unsigned" ]; then
+        # The program may have a key of its own.
+        (download "$url.minisig" "$work/hermes.minisig") 2>/dev/null || rm -f "$work/hermes.minisig"
+    fi
     built="$work/hermes"
+}
+
+# Checks the signature of a release with minisign or with openssl.
+check_signature() {
+    if have minisign; then
+        minisign -Vqm "$work/hermes" -x "$work/hermes.minisig" -P "$HERMES_RELEASE_KEY" >/dev/null 2>&1
+    elif have openssl && have base64; then
+        signed_by_openssl
+    else
+        fail "HERMES_RELEASE_KEY is set, and neither minisign nor openssl is installed to check the signature with"
+    fi || fail "the signature of $url does not belong to it, or was made with another key; nothing was installed"
+}
+
+# A key is 2 bytes of name, 8 of id and 32 of key; a signature is the same with 64, made over the BLAKE2b sum of the file.
+signed_by_openssl() {
+    local at="$work/signature"
+    mkdir -p "$at"
+    printf %s "$HERMES_RELEASE_KEY" | base64 -d >"$at/key" 2>/dev/null || return 1
+    sed -n 2p "$work/hermes.minisig" | base64 -d >"$at/signed" 2>/dev/null || return 1
+    [ "$(head -c 2 "$at/signed")" = ED ] || return 1
+    [ "$(head -c 10 "$at/key" | tail -c 8 | od -An -tx1)" = "$(head -c 10 "$at/signed" | tail -c 8 | od -An -tx1)" ] || return 1
+    # The head of an Ed25519 key in the form that openssl reads.
+    { printf '\060\052\060\005\006\003\053\145\160\003\041\000'; tail -c 32 "$at/key"; } >"$at/key.der"
+    tail -c 64 "$at/signed" >"$at/signature"
+    openssl dgst -blake2b512 -binary -out "$at/sum" "$work/hermes" &&
+        openssl pkeyutl -verify -pubin -keyform DER -inkey "$at/key.der" -rawin -in "$at/sum" -sigfile "$at/signature" >/dev/null 2>&1
 }
 
 find_cargo() {
@@ -195,18 +233,26 @@ from_source() {
     [ -x "$built" ] || fail "$built was not built"
 }
 
-# The new program takes the place of the old one in one step; one that runs goes on with the old. The old one stays beside it.
-place_program() {
+# Puts the new program beside the old one.
+stage_program() {
     mkdir -p "$dir/bin" "$dir/venv/bin"
-    printf '%s\n' "home=$home" "branch=$branch" "source=$source" "release=${HERMES_RELEASE_URL:-}" \
-        "repository=${HERMES_REPO:-}" "profile=${HERMES_BUILD_PROFILE:-}" "target=${CARGO_TARGET_DIR:-}" >"$dir/.hermes-install"
+    printf '%s\n' "home=$home" "branch=$branch" "source=$source" "release=${HERMES_RELEASE_URL:-}" "key=${HERMES_RELEASE_KEY:-}" \
+        "repository=${HERMES_REPO:-}" "profile=${HERMES_BUILD_PROFILE:-}" "target=${CARGO_TARGET_DIR:-}" >"$dir/.hermes-install.new"
     cp "$built" "$dir/bin/.hermes.new"
     chmod 755 "$dir/bin/.hermes.new"
+    rm -f "$dir/bin/.hermes.new.minisig"
+    [ ! -f "$work/hermes.minisig" ] || cp "$work/hermes.minisig" "$dir/bin/.hermes.new.minisig"
+}
+
+# The new program takes the place of the old one in one step; one that runs goes on with the old. The old one stays beside it.
+place_program() {
     "$dir/bin/.hermes.new" --version >/dev/null || fail "the program does not run on this machine; the old one, if any, is still there"
     if [ -f "$dir/bin/hermes" ] && ! cmp -s "$dir/bin/.hermes.new" "$dir/bin/hermes"; then
         ln -f "$dir/bin/hermes" "$dir/bin/hermes.previous" 2>/dev/null || cp -p "$dir/bin/hermes" "$dir/bin/hermes.previous"
     fi
     mv -f "$dir/bin/.hermes.new" "$dir/bin/hermes"
+    mv -f "$dir/.hermes-install.new" "$dir/.hermes-install"
+    rm -f "$dir/bin/.hermes.new.minisig"
     ln -sfn ../../bin/hermes "$dir/venv/bin/hermes"
 }
 
@@ -278,11 +324,22 @@ check_dir
 if [ "$check" = yes ]; then check_for_update; exit 0; fi
 prepare_home
 if [ -n "${HERMES_RELEASE_URL:-}" ]; then from_release; else from_source; fi
+stage_program
+if [ "$stage" = yes ]; then
+    # The installed program checks the new one and puts it in place. No trap runs after exec.
+    rm -rf "$work"
+    # shellcheck disable=SC2086
+    HERMES_HOME="$home" exec "$dir/bin/hermes" update --staged $yes $unsigned ${branch:+--branch "$branch"}
+fi
 place_program
 link_command
 say "✓ $("$dir/bin/hermes" --version) is installed: $dir/bin/hermes"
 # What is left to do, the new program knows.
-[ "$update" = no ] || HERMES_HOME="$home" exec "$dir/bin/hermes" update --installed $yes
+if [ "$update" = yes ]; then
+    rm -rf "$work"
+    # shellcheck disable=SC2086
+    HERMES_HOME="$home" exec "$dir/bin/hermes" update --installed $yes
+fi
 say "  Home: $home"
 [ "$home" = "$HOME/.hermes" ] || say "  Set HERMES_HOME=$home for every use of it."
 offer_service

@@ -67,7 +67,7 @@ pub use modal::{
 pub use output_stream::OutputStream;
 pub use piped_process::{PipeWriter, PipedLine, PipedProcess};
 pub use program::{Program, ProgramExit, ProgramRunner, StderrMode};
-pub use re_exec::{exec_program, own_program, re_exec, start_detached};
+pub use re_exec::{exec_program, own_program, re_exec, start_detached, start_service};
 pub use recovered_process::RecoveredProcess;
 pub use remote::{
     ForwardedVariables, RemoteEnvironment, RemoteFileError, RemoteFiles, RemoteLocation, RemotePathInfo,

@@ -61,3 +61,21 @@ pub fn start_detached(
     let status = command.spawn()?.wait()?;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("sh ended with {status}"))) }
 }
+
+/// Starts a program that outlives this process and whose output is appended to a file.
+pub fn start_service(program: &Path, arguments: &[String], log: &Path) -> io::Result<()> {
+    const SCRIPT: &str = "umask 077; log=$1; shift; \"$@\" >>\"$log\" 2>&1 &";
+    #[expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", SCRIPT, "hermes-apart"])
+        .args([log, program])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0);
+    // The shell exits at once, so this process does not have to reap what it started.
+    let status = command.spawn()?.wait()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("sh ended with {status}"))) }
+}

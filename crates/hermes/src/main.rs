@@ -202,6 +202,9 @@ fn run(cli: Cli, context: &ProgramContext, output: &Console) -> anyhow::Result<E
         CliCommand::Update(arguments) if arguments.installed => {
             Ok(command::update::finish(&arguments, context, output))
         }
+        CliCommand::Update(arguments) if arguments.staged => {
+            command::update::install(&arguments, context, output)
+        }
         CliCommand::Update(arguments) => command::update::run(&arguments, context, output),
         CliCommand::Version => {
             output.line(&cli::version());

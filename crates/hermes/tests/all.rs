@@ -51,6 +51,7 @@ mod all {
     mod skills;
     mod thousand;
     mod unusable;
+    mod update;
     mod upkeep;
     mod words;
 }

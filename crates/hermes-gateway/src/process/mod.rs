@@ -11,4 +11,4 @@ pub use lock::{LockError, ScopedLock, lock, lock_folder};
 pub use notify::notify_service;
 pub use pid_file::{AlreadyRunning, HomeClaim, claim, running_pid, signal_running};
 pub use sending_lock::SendingLock;
-pub use state::{PlatformState, StateFile};
+pub use state::{GatewayInstance, PlatformState, StateFile, instance};

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use hermes_config::{Home, write};
-use hermes_types::{CivilTime, Timestamp};
-use serde::Serialize;
+use hermes_types::{CivilTime, Timestamp, random_hex};
+use serde::{Deserialize, Serialize};
 
 /// The state of a platform.
 #[derive(Debug, Clone, Serialize)]
@@ -21,6 +21,8 @@ pub struct PlatformState {
 #[derive(Debug, Clone, Serialize)]
 struct StateDocument {
     pid: u32,
+    /// A random id of this start of the gateway, whose pid may stay the same when it restarts.
+    instance: String,
     kind: &'static str,
     argv: Vec<String>,
     /// The start time in the kernel's clock ticks; together with the pid it identifies the process.
@@ -30,6 +32,26 @@ struct StateDocument {
     exit_reason: Option<String>,
     platforms: BTreeMap<String, PlatformState>,
     updated_at: String,
+}
+
+/// What the state file says about one start of the gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct GatewayInstance {
+    /// The id of that start; empty in files of other programs.
+    #[serde(rename = "instance", default)]
+    pub id: String,
+    #[serde(rename = "gateway_state")]
+    pub phase: String,
+    #[serde(rename = "exit_reason", default)]
+    pub reason: Option<String>,
+    /// The command line, with the program's name.
+    #[serde(default)]
+    pub argv: Vec<String>,
+}
+
+/// Returns what the state file of a home says, if there is a readable one.
+pub fn instance(home: &Home) -> Option<GatewayInstance> {
+    serde_json::from_str(&std::fs::read_to_string(home.join("gateway_state.json")).ok()?).ok()
 }
 
 /// The state file, written in full at each change.
@@ -43,6 +65,7 @@ impl StateFile {
     pub fn new(home: &Home, now: Timestamp) -> Self {
         let state = StateDocument {
             pid: std::process::id(),
+            instance: random_hex(16),
             kind: "hermes-gateway",
             argv: std::env::args().collect(),
             start_time: super::pid_file::start_time(std::process::id()),

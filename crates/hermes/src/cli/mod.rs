@@ -450,6 +450,12 @@ pub(crate) struct UpdateArguments {
     /// Branch or tag to install, now and with later updates
     #[arg(long, value_name = "REF")]
     pub(crate) branch: Option<String>,
+    /// Install a release without a signature, checked by its checksum alone
+    #[arg(long)]
+    pub(crate) allow_unsigned: bool,
+    /// Check the new program, which the installer has put beside this one, and put it in place
+    #[arg(long, hide = true, conflicts_with = "installed")]
+    pub(crate) staged: bool,
     /// Finish an update after the new program is in place
     #[arg(long, hide = true)]
     pub(crate) installed: bool,

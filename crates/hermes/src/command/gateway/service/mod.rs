@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use hermes_config::{Home, ManagedMode};
 
+pub(crate) use self::control::ServiceControl;
 use self::launchd::Launchd;
 use self::machine::{ServiceMachine, ServiceManagerKind};
 use self::systemd::Systemd;

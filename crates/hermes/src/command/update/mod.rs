@@ -1,16 +1,19 @@
 //! `hermes update`: replaces this program with the newest release, the way it was installed.
 //!
-//! The installer does the work and is part of this program. It replaces this process (exec), replaces the binary,
-//! and starts the new one for the remaining steps; so no code of the old version runs after the update.
+//! The installer is part of this program. It replaces this process (exec), fetches or builds the new program beside
+//! the old one, and executes the old one again (`staged`), which checks the new one and puts it in place. The new
+//! one does the remaining steps (`finish`).
+
+mod signature;
+mod staged;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+pub(crate) use self::staged::install;
 use anyhow::{Context as _, Result, bail};
 use hermes_config::{Config, migrate};
-use hermes_gateway::process;
-use rustix::process::Signal;
 
 use super::backup::{self, ArchiveScope};
 use crate::cli::{self, UpdateArguments};
@@ -18,7 +21,7 @@ use crate::context::{ProgramContext, local_time, now};
 use crate::output::{Confirmation, Console};
 use crate::wiring::bundled_skills;
 
-const INSTALLER: &str = include_str!("../../../../scripts/install.sh");
+const INSTALLER: &str = include_str!("../../../../../scripts/install.sh");
 /// The name of the file beside the program's folder that records how it was installed.
 const RECORD: &str = ".hermes-install";
 const BACKUP_PREFIX: &str = "pre-update-";
@@ -70,12 +73,15 @@ pub(crate) fn run(
         output.line(&format!("⚕ Updating Hermes Agent... (now {})", cli::version()));
     }
     let folder = own.folder.to_str().context("the installation's folder has no readable name")?;
-    let mut options = vec!["-c", INSTALLER, "install.sh", "--update", "--dir", folder];
+    let mut options = vec!["-c", INSTALLER, "install.sh", "--update", "--stage", "--dir", folder];
     if arguments.check {
         options.push("--check");
     }
     if arguments.yes {
         options.push("--yes");
+    }
+    if arguments.allow_unsigned {
+        options.push("--allow-unsigned");
     }
     if let Some(home) = own.recorded("home") {
         options.extend(["--hermes-home", home]);
@@ -86,6 +92,7 @@ pub(crate) fn run(
     let variables = [
         ("HERMES_SOURCE", "source"),
         ("HERMES_RELEASE_URL", "release"),
+        ("HERMES_RELEASE_KEY", "key"),
         ("HERMES_REPO", "repository"),
         ("HERMES_BUILD_PROFILE", "profile"),
         ("CARGO_TARGET_DIR", "target"),
@@ -131,9 +138,6 @@ pub(crate) fn finish(arguments: &UpdateArguments, context: &ProgramContext, outp
     let config = context.config(output);
     migrate_config(&config, arguments.yes, context, output);
     bundled_skills::sync_aloud(context, output);
-    if let Some(pid) = process::signal_running(&context.home, Signal::USR2) {
-        output.line(&format!("The gateway (PID {pid}) begins again with it; what it was doing goes on."));
-    }
     output.line("✓ Update complete!");
     ExitCode::SUCCESS
 }
