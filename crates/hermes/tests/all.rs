@@ -26,6 +26,7 @@ mod all {
     mod extensions;
     mod features;
     mod gateway;
+    mod guide_commands;
     mod install;
     mod life;
     mod long_talk;

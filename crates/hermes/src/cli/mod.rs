@@ -529,6 +529,9 @@ pub(crate) struct ModelArguments {
     /// Ask the provider for its models now instead of using a list of the last hour
     #[arg(long)]
     pub(crate) refresh: bool,
+    /// Address of an OpenAI-compatible server, such as Ollama, that has the model (provider custom)
+    #[arg(long, value_name = "URL", requires = "name", conflicts_with = "list")]
+    pub(crate) base_url: Option<String>,
     #[command(flatten)]
     pub(crate) sign_in: SignInArguments,
 }

@@ -11,7 +11,7 @@ use hermes_research::{
 use hermes_task::SystemClock;
 use hermes_types::{Cancel, Clock};
 
-use crate::cli::EnvArguments;
+use crate::cli::{self, EnvArguments};
 use crate::command::chat::signals::ChatSignals;
 use crate::context::{ProgramContext, local_time};
 use crate::output::Console;
@@ -42,6 +42,12 @@ fn mode_of(word: &str) -> Option<EnvironmentMode> {
 pub(crate) fn run(arguments: &EnvArguments, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     if arguments.environment == "list" && arguments.words.is_empty() {
         output.text(&describe_all());
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.words.iter().any(|word| word == "--help" || word == "-h") {
+        let help =
+            cli::definition().find_subcommand_mut("env").map(|command| command.render_help().to_string());
+        output.text(&help.unwrap_or_default());
         return Ok(ExitCode::SUCCESS);
     }
     let mut words = arguments.words.clone();

@@ -17,6 +17,9 @@ use crate::context::ProgramContext;
 use crate::output::{Confirmation, Console};
 use crate::wiring::model_lists;
 
+/// The provider of an endpoint of the user's own.
+const CUSTOM: &str = "custom";
+
 pub(crate) fn run(
     arguments: &ModelArguments,
     context: &ProgramContext,
@@ -38,7 +41,7 @@ pub(crate) fn run(
         _ => None,
     };
     let wanted = arguments.name.as_deref().or(picked.as_deref());
-    for line in answer(wanted, context, config)? {
+    for line in answer(wanted, arguments.base_url.as_deref(), context, config)? {
         output.line(&line);
     }
     let config = Config::load(&context.home, &context.env);
@@ -95,13 +98,18 @@ fn list(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Selects a model if one is given, and describes the active one. May wait for the network, so it must not run on a
-/// thread of an async runtime.
-pub(crate) fn answer(wanted: Option<&str>, context: &ProgramContext, config: Config) -> Result<Vec<String>> {
+/// Selects a model if one is given, also at an address, and describes the active one. May wait for the network, so it
+/// must not run on a thread of an async runtime.
+pub(crate) fn answer(
+    wanted: Option<&str>,
+    address: Option<&str>,
+    context: &ProgramContext,
+    config: Config,
+) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     let config = match wanted {
         Some(text) => {
-            choose(text.trim(), context, config, &mut lines)?;
+            choose(text.trim(), address, context, config, &mut lines)?;
             Config::load(&context.home, &context.env)
         }
         None => config,
@@ -110,15 +118,43 @@ pub(crate) fn answer(wanted: Option<&str>, context: &ProgramContext, config: Con
     Ok(lines)
 }
 
-/// Saves the choice: the named or matching provider and the model; removes a base URL of another provider.
-fn choose(text: &str, context: &ProgramContext, config: Config, lines: &mut Vec<String>) -> Result<()> {
+/// Saves the choice: the named or matching provider and the model, and the address if one is given; removes a base URL
+/// of another provider.
+fn choose(
+    text: &str,
+    address: Option<&str>,
+    context: &ProgramContext,
+    config: Config,
+    lines: &mut Vec<String>,
+) -> Result<()> {
     let facts = ProviderInputs::read(&context.home, config, context.env.clone());
     let current = match resolve(&facts, &ProviderChoice::default(), ProgramSurface::Cli) {
         Ok(ResolvedModel::Target(target)) => Some(target),
         _ => None,
     };
-    let named = name::parse(text, &facts);
-    let planned = switch::plan(&facts, current.as_deref(), text, ProgramSurface::Cli);
+    let mut named = name::parse(text, &facts);
+    let configured =
+        || facts.config.is_user_set("model.base_url").then(|| facts.config.text("model.base_url"));
+    if address.is_some() {
+        match named.provider.as_deref() {
+            None => named = name::parse(&format!("{CUSTOM}:{text}"), &facts),
+            Some(CUSTOM) => {}
+            Some(other) => {
+                bail!("--base-url is for the provider {CUSTOM}, not for {other}. Nothing was changed.")
+            }
+        }
+    }
+    // A person who names the provider `custom` means the configured address, whichever provider was chosen before.
+    let own_address = address
+        .map(str::to_owned)
+        .or_else(|| (named.provider.as_deref() == Some(CUSTOM)).then(configured).flatten());
+    let planned = match own_address {
+        Some(url) => {
+            let choice = ProviderChoice { base_url: Some(url), ..ProviderChoice::of(CUSTOM, &named.model) };
+            resolve(&facts, &choice, ProgramSurface::Cli).map_err(SwitchError::from)
+        }
+        None => switch::plan(&facts, current.as_deref(), text, ProgramSurface::Cli),
+    };
     let (provider, model, note) = match planned {
         Ok(ResolvedModel::Target(mut target)) => {
             let note = validate(&mut target, context)?;
@@ -133,8 +169,10 @@ fn choose(text: &str, context: &ProgramContext, config: Config, lines: &mut Vec<
     };
     if let Some(provider) = provider {
         lines.extend(set::set(&context.home, &context.env, "model.provider", &provider)?.lines);
-        let own_address = provider == "custom" || provider.starts_with("custom:");
-        if !own_address && facts.config.is_user_set("model.base_url") {
+        let keeps_address = provider == CUSTOM || provider.starts_with("custom:");
+        if let Some(address) = address {
+            lines.extend(set::set(&context.home, &context.env, "model.base_url", address)?.lines);
+        } else if !keeps_address && facts.config.is_user_set("model.base_url") {
             set::unset(&context.home, &context.env, "model.base_url")?;
         }
     }
@@ -162,8 +200,7 @@ fn show(context: &ProgramContext, config: Config, lines: &mut Vec<String>) {
             line("  hermes config set OPENROUTER_API_KEY …");
             line("  hermes model anthropic/claude-opus-4.6");
             line("or an endpoint of your own, such as Ollama:");
-            line("  hermes config set model.base_url http://localhost:11434/v1");
-            line("  hermes model custom:qwen3:8b");
+            line("  hermes model custom:qwen3:8b --base-url http://localhost:11434/v1");
         }
         Ok(ResolvedModel::Target(target)) => {
             line(&format!("Current model:   {}", target.model));

@@ -35,6 +35,39 @@ fn the_models_of_a_provider_are_listed() {
 }
 
 #[test]
+fn a_local_server_is_chosen_whatever_was_chosen_before() {
+    let script = "models: [{id: 'test:8b'}]\ndefault: echo\n";
+    let server = ModelServer::start_blocking(ModelScript::from_yaml("models", script).unwrap()).unwrap();
+    let before = "model: {provider: openrouter, default: anthropic/claude-opus-4.6}\n";
+    let chosen = |home: &TempHome| {
+        let seen = hermes(home, &["-Q", "-q", "hello"]);
+        assert!(seen.starts_with("exit 0") && seen.contains("hello"), "{seen}");
+        let last = server.request(server.request_count() - 1);
+        assert!(
+            !last.header("authorization").unwrap_or_default().contains("sk-or"),
+            "the key of another provider"
+        );
+    };
+    let home = TempHome::builder()
+        .config_yaml(before)
+        .env_file("OPENROUTER_API_KEY=sk-or-0123456789\n")
+        .build()
+        .unwrap();
+    let seen = hermes(&home, &["model", "openrouter:x/y", "--base-url", &server.base_url()]);
+    assert!(seen.starts_with("exit 1") && seen.contains("Nothing was changed"), "{seen}");
+    assert_eq!(home.read("config.yaml"), before);
+    let seen = hermes(&home, &["model", "test:8b", "--base-url", &server.base_url()]);
+    assert!(seen.starts_with("exit 0") && seen.contains("Active provider: custom"), "{seen}");
+    chosen(&home);
+    // The same in two steps.
+    let home = TempHome::builder().config_yaml(before).build().unwrap();
+    hermes(&home, &["config", "set", "model.base_url", &server.base_url()]);
+    let seen = hermes(&home, &["model", "custom:test:8b"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("Active provider: custom"), "{seen}");
+    chosen(&home);
+}
+
+#[test]
 fn values_are_read_as_json_and_forced() {
     let home = TempHome::builder()
         .config_yaml("agent: {max_turns: 20}\nmodel: {api_key: sk-secret-0123456789}\nterminal: local\n")

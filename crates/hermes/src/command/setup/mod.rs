@@ -99,10 +99,8 @@ fn guide(output: &Console) {
         "⚕ Hermes Setup — Non-interactive mode\n\n\
          There is no terminal to ask on. Give the answers as flags:\n  \
          hermes setup --provider openrouter --api-key - --model anthropic/claude-opus-4.6 < key.txt\n\
-         or set them one by one:\n  \
-         hermes config set model.provider custom\n  \
-         hermes config set model.base_url http://localhost:11434/v1\n  \
-         hermes config set model.default qwen3:8b\n\
+         or choose a model:\n  \
+         hermes model custom:qwen3:8b --base-url http://localhost:11434/v1\n\
          Keys: hermes config set OPENROUTER_API_KEY …, or OPENAI_API_KEY for an endpoint of your own.\n\n\
          Nothing was changed. `hermes setup --help` lists every flag.",
     );

@@ -13,7 +13,7 @@ pub(super) async fn run(arguments: &str, context: ProgramContext, config: Config
     let (answer, done) = tokio::sync::oneshot::channel();
     let started = std::thread::Builder::new().name("model".to_owned()).spawn(move || {
         // There is no receiver any more when the program ends.
-        let _ = answer.send(command::model::answer(wanted.as_deref(), &context, config));
+        let _ = answer.send(command::model::answer(wanted.as_deref(), None, &context, config));
     });
     if let Err(error) = started {
         return CommandReply::text(format!("⚠️ {error}"));
