@@ -35,6 +35,7 @@ pub(crate) mod pairing;
 pub(crate) mod plugins;
 pub(crate) mod profile;
 pub(crate) mod prompt_size;
+pub(crate) mod reference;
 pub(crate) mod rl;
 pub(crate) mod sample_compress;
 pub(crate) mod secrets;

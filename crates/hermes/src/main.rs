@@ -149,7 +149,11 @@ fn run(cli: Cli, context: &ProgramContext, output: &Console) -> anyhow::Result<E
             command::claw::run(&arguments, context, output)
         }
         CliCommand::Uninstall(arguments) => command::uninstall::run(&arguments, context, output),
-        CliCommand::Man { output: folder, command } => {
+        CliCommand::Man { reference: Some(page), .. } => {
+            output.text(&command::reference::page(&page)?);
+            Ok(ExitCode::SUCCESS)
+        }
+        CliCommand::Man { output: folder, command, .. } => {
             command::man::run(folder.as_deref(), command.as_deref(), output)
         }
         CliCommand::Config { command } => command::config::run(command, context, output),

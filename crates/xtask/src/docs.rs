@@ -17,8 +17,18 @@ fn pages() -> Vec<(PathBuf, String)> {
     ]
 }
 
+/// Returns the pages that the program makes itself; a test of its crate compares them.
+fn pages_of_program() -> Result<Vec<(PathBuf, String)>> {
+    let folder = workspace::root().join("docs/reference");
+    let page = |name: &str| -> Result<(PathBuf, String)> {
+        let text = workspace::cargo(&["run", "--quiet", "-p", "hermes", "--", "man", "--reference", name])?;
+        Ok((folder.join(format!("{name}.md")), String::from_utf8(text)?))
+    };
+    Ok(vec![page("commands")?, page("slash-commands")?])
+}
+
 pub(crate) fn write() -> Result<ExitCode> {
-    for (path, text) in pages() {
+    for (path, text) in pages().into_iter().chain(pages_of_program()?) {
         fs::write(&path, text).with_context(|| path.display().to_string())?;
         println!("{}", path.display());
     }

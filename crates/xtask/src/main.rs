@@ -1,7 +1,7 @@
 //! Development tasks of the workspace: `cargo xtask laws` checks its laws, `cargo xtask budgets` measures a release
 //! build, `cargo xtask soak` runs only its long load test and prints the resources that remain in use,
 //! `cargo xtask docs` writes the reference pages from the tables they describe,
-//! `cargo xtask screens` draws the states of the screen.
+//! `cargo xtask screens` draws the states of the screen, `cargo xtask parts FOLDER` writes what a release is made of.
 //!
 //! The laws are tests as well, so that `cargo nextest run` is enough to find a breach.
 #![expect(clippy::print_stdout, reason = "this is the chores' output")]
@@ -16,13 +16,14 @@ mod platform_names;
 mod screens;
 #[cfg(test)]
 mod settings;
+mod supply_chain;
 mod workspace;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 
-const USAGE: &str = "usage: cargo xtask <laws|budgets|soak|docs|screens>";
+const USAGE: &str = "usage: cargo xtask <laws|budgets|soak|docs|screens|parts FOLDER>";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1);
@@ -32,6 +33,10 @@ fn main() -> ExitCode {
         Some("soak") => budgets::soak(),
         Some("docs") => docs::write(),
         Some("screens") => screens::write(),
+        Some("parts") => std::env::args().nth(2).map_or_else(
+            || Err(anyhow::anyhow!(USAGE)),
+            |folder| supply_chain::write(std::path::Path::new(&folder)),
+        ),
         _ => Err(anyhow::anyhow!(USAGE)),
     };
     match done {

@@ -30,3 +30,13 @@ pub(crate) fn metadata() -> Result<Metadata> {
     let json = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"])?;
     serde_json::from_slice(&json).context("cargo metadata has an unexpected shape")
 }
+
+/// Returns the name of the machine that programs are built for here, such as `x86_64-unknown-linux-gnu`.
+#[expect(clippy::disallowed_methods, reason = "a chore asks the compiler; the product is not involved")]
+pub(crate) fn host() -> Result<String> {
+    let output =
+        Command::new("rustc").arg("-vV").current_dir(root()).output().context("cannot start rustc")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("host: "));
+    line.map(str::to_owned).context("rustc does not say what it builds for")
+}

@@ -61,15 +61,14 @@ impl ChildSandbox {
                 places,
                 prepared.devices.clone(),
             );
-            let masked = &prepared.openings.masked_by_mounts;
-            let keep = |mounts: mounts::Mounts| {
-                mounts.with_protected_paths(&prepared.limits, masked, &places.hermes_home)
+            let protect = |mounts: mounts::Mounts| {
+                mounts.with_protected_paths(&prepared.limits, &prepared.protected, &places.hermes_home)
             };
-            if masked.is_empty() {
+            if prepared.openings.masked_by_mounts.is_empty() {
                 mounts
             } else {
-                let kept = mounts.map(keep).transpose();
-                kept.inspect_err(|_| repositories.process_ended()).map_err(|error| error.to_string())?
+                let protected = mounts.map(protect).transpose();
+                protected.inspect_err(|_| repositories.process_ended()).map_err(|error| error.to_string())?
             }
         } else {
             None

@@ -6,6 +6,7 @@
 //! this module does nothing, and what a command changes is restored afterwards (`repositories`). Whether
 //! mounts are possible is checked once.
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -18,6 +19,7 @@ use rustix::process::{getegid, geteuid};
 use super::SandboxPaths;
 use super::folder_view::FolderView;
 use super::limits::SandboxLimits;
+use super::rules::ClosedPath;
 use super::sockets::HiddenSockets;
 
 const NOTHING: &CStr = c"/dev/null";
@@ -45,6 +47,23 @@ pub(super) struct Mounts {
     start: CString,
     user: Option<UserMaps>,
     devices: Option<Arc<FolderView>>,
+}
+
+/// The paths that mounts protect in folders that the rules allow as a whole, whether they exist or not. They follow
+/// from the limits alone, so they are found once for all commands.
+#[derive(Debug, Default)]
+pub(super) struct ProtectedPaths {
+    unreadable: Vec<ClosedPath>,
+    unchangeable: Vec<ClosedPath>,
+}
+
+impl ProtectedPaths {
+    /// Finds the paths below `masked`, the folders that the rules allow as a whole.
+    pub(super) fn of(limits: &SandboxLimits, masked: &[PathBuf]) -> Self {
+        let mut unreadable = limits.unreadable.closed_below(masked);
+        unreadable.retain(|closed| closed.path != Path::new("/dev"));
+        Self { unreadable, unchangeable: limits.unchangeable.closed_below(masked) }
+    }
 }
 
 /// The user and group ids inside a user namespace, which are the same as outside.
@@ -99,13 +118,31 @@ impl Mounts {
     pub(super) fn with_protected_paths(
         mut self,
         limits: &SandboxLimits,
-        masked: &[PathBuf],
+        protected: &ProtectedPaths,
         hermes_home: &Path,
     ) -> io::Result<Self> {
         let shelf = hermes_home.join("sandboxes");
-        let mut unreadable = limits.unreadable.closed_below(masked);
-        unreadable.retain(|path| path != Path::new("/dev"));
-        let mut unchangeable = limits.unchangeable.closed_below(masked);
+        let mut views = Vec::new();
+        let mut unreadable = BTreeSet::new();
+        for closed in &protected.unreadable {
+            let Ok(found) = closed.path.symlink_metadata() else { continue };
+            unreadable.insert(closed.path.clone());
+            let openings: Vec<PathBuf> =
+                if found.is_dir() { closed.present_openings().cloned().collect() } else { Vec::new() };
+            if !openings.is_empty() {
+                views.push((closed.path.clone(), openings));
+            } else if found.is_dir() {
+                self.closed_folders.extend(text(&closed.path));
+            } else {
+                self.closed_files.extend(text(&closed.path));
+            }
+        }
+        let mut unchangeable = BTreeSet::new();
+        let mut reopened = Vec::new();
+        for closed in protected.unchangeable.iter().filter(|closed| closed.path.symlink_metadata().is_ok()) {
+            unchangeable.insert(closed.path.clone());
+            reopened.extend(closed.present_openings().filter(|path| limits.writable.contains(path)).cloned());
+        }
         if limits.is_home() {
             let entries = std::fs::read_dir(&limits.user_home).into_iter().flatten().flatten();
             let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
@@ -115,27 +152,19 @@ impl Mounts {
         }
         let around =
             unreadable.iter().chain(&unchangeable).flat_map(|path| folders_between(path, &limits.writable));
-        let fixed = self.fixed.iter().map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path.to_bytes())));
-        self.fixed = texts(fixed.chain(around));
-        let (folders, files): (Vec<_>, Vec<_>) =
-            unreadable.iter().cloned().partition(|path| is_real_folder(path));
-        let (with_openings, closed): (Vec<_>, Vec<_>) =
-            folders.into_iter().partition(|folder| !limits.unreadable.openings_in(folder).is_empty());
+        self.fixed.extend(around.collect::<BTreeSet<_>>().iter().filter_map(text));
         // The folder that contains the replacements of the others comes last.
-        let (last, first): (Vec<_>, Vec<_>) =
-            with_openings.into_iter().partition(|folder| shelf.starts_with(folder));
-        for folder in first.iter().chain(&last) {
-            self.views.push(FolderView::of(folder, &limits.unreadable.openings_in(folder), &shelf)?);
+        views.sort_by_key(|(folder, _)| shelf.starts_with(folder));
+        for (folder, openings) in &views {
+            self.views.push(FolderView::of(folder, openings, &shelf)?);
         }
-        let known = self
-            .closed_folders
-            .iter()
-            .map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path.to_bytes())));
-        self.closed_folders = texts(known.chain(closed));
-        self.closed_files = texts(files);
-        let reopened = unchangeable.iter().flat_map(|path| limits.unchangeable.openings_in(path));
-        self.reopened = texts(reopened.filter(|path| limits.writable.contains(path)));
-        self.read_only.extend(texts(unchangeable.into_iter().filter(|path| !unreadable.contains(path))));
+        self.reopened = texts(reopened);
+        self.read_only.extend(texts(unchangeable.difference(&unreadable).cloned()));
+        // Folders come before the paths within them.
+        for list in [&mut self.fixed, &mut self.closed_folders, &mut self.closed_files] {
+            list.sort();
+            list.dedup();
+        }
         Ok(self)
     }
 

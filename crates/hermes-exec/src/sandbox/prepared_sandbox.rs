@@ -22,6 +22,9 @@ pub(super) struct PreparedSandbox {
     pub(super) openings: AllowedPaths,
     #[cfg(target_os = "linux")]
     pub(super) rules: Option<std::os::fd::OwnedFd>,
+    /// The paths that mounts protect, where mounts are possible.
+    #[cfg(target_os = "linux")]
+    pub(super) protected: super::mounts::ProtectedPaths,
     /// The replacement of `/dev`, where mounts are possible.
     #[cfg(target_os = "linux")]
     pub(super) devices: Option<Arc<super::folder_view::FolderView>>,
@@ -83,6 +86,12 @@ impl PreparedSandbox {
                 .then(|| super::landlock::rules(&openings, own_devices.as_deref()))
                 .transpose()?,
             #[cfg(target_os = "linux")]
+            protected: if sandbox.can_mount() {
+                super::mounts::ProtectedPaths::of(&limits, &openings.masked_by_mounts)
+            } else {
+                super::mounts::ProtectedPaths::default()
+            },
+            #[cfg(target_os = "linux")]
             devices: devices.map(Arc::new),
             limits,
             openings,
@@ -98,6 +107,8 @@ impl PreparedSandbox {
         Self {
             #[cfg(target_os = "linux")]
             rules: None,
+            #[cfg(target_os = "linux")]
+            protected: super::mounts::ProtectedPaths::default(),
             #[cfg(target_os = "linux")]
             devices: None,
             limits,

@@ -14,6 +14,20 @@ pub(super) struct PathRules {
     above: HashSet<PathBuf>,
 }
 
+/// A closed path, with the open paths within it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ClosedPath {
+    pub(super) path: PathBuf,
+    openings: Vec<PathBuf>,
+}
+
+impl ClosedPath {
+    /// Returns the open paths within it that exist.
+    pub(super) fn present_openings(&self) -> impl Iterator<Item = &PathBuf> {
+        self.openings.iter().filter(|path| path.symlink_metadata().is_ok())
+    }
+}
+
 impl PathRules {
     /// Closes a subtree. The first reason given for a path stays.
     pub(super) fn close(&mut self, path: PathBuf, reason: DenyReason) {
@@ -42,23 +56,26 @@ impl PathRules {
         !self.above.contains(path)
     }
 
-    /// Returns the closed paths below these folders that exist, without those in closed ones.
-    pub(super) fn closed_below(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
+    /// Returns the closed paths below these folders, without those in closed ones, whether they exist or not.
+    pub(super) fn closed_below(&self, folders: &[PathBuf]) -> Vec<ClosedPath> {
         let is_below = |path: &Path| folders.iter().any(|folder| path.starts_with(folder));
         let outermost = |path: &Path| path.parent().is_none_or(|parent| self.reason(parent).is_none());
         let closed =
             self.rules.iter().filter(|(path, rule)| rule.is_some() && is_below(path) && outermost(path));
-        let mut found: Vec<PathBuf> =
-            closed.map(|(path, _)| path.clone()).filter(|path| path.symlink_metadata().is_ok()).collect();
-        found.sort();
+        let mut found: Vec<ClosedPath> = closed
+            .map(|(path, _)| ClosedPath { path: path.clone(), openings: self.openings_in(path) })
+            .collect();
+        found.sort_by(|a, b| a.path.cmp(&b.path));
         found
     }
 
-    /// Returns the open paths that exist within closed ones.
-    pub(super) fn openings_in(&self, closed: &Path) -> Vec<PathBuf> {
+    /// Returns the open paths within a closed one.
+    fn openings_in(&self, closed: &Path) -> Vec<PathBuf> {
+        if self.is_uniform(closed) {
+            return Vec::new();
+        }
         let open = self.rules.iter().filter(|(path, rule)| rule.is_none() && path.starts_with(closed));
-        let mut found: Vec<PathBuf> =
-            open.map(|(path, _)| path.clone()).filter(|path| path.symlink_metadata().is_ok()).collect();
+        let mut found: Vec<PathBuf> = open.map(|(path, _)| path.clone()).collect();
         found.sort();
         found
     }

@@ -39,6 +39,7 @@ pub(crate) use sessions::{
 pub(crate) use skills::{
     ListedSkills, PublishTarget, SkillSwitches, SkillsCommand, SnapshotCommand, TapCommand,
 };
+pub(crate) use update::UpdateArguments;
 pub(crate) use upkeep::{
     AuthCommand, BackupArguments, CreateProfileArguments, DoctorArguments, FallbackCommand, ImportArguments,
     InstallProfileArguments, LogsArguments, ProfileCommand, SetupArguments, SetupSection, ToolsCommand,
@@ -300,6 +301,9 @@ pub(crate) enum CliCommand {
         /// Folder to write all pages to
         #[arg(long, value_name = "FOLDER")]
         output: Option<std::path::PathBuf>,
+        /// Print a page of the reference: `commands` or `slash-commands`
+        #[arg(long, hide = true, value_name = "PAGE", conflicts_with_all = ["output", "command"])]
+        reference: Option<String>,
         /// Command to print the page of [default: hermes itself]
         command: Option<String>,
     },
@@ -427,38 +431,6 @@ impl ChatArguments {
             dev: self.dev || before.dev,
         }
     }
-}
-
-#[derive(Debug, Clone, Default, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "one field per flag")]
-#[command(
-    after_help = "Examples:\n  hermes update --check\n  hermes update --backup\n  hermes update --branch v2026.11.1"
-)]
-pub(crate) struct UpdateArguments {
-    /// Tell whether there is an update, and change nothing
-    #[arg(long)]
-    pub(crate) check: bool,
-    /// Back up the whole home first, not only settings, keys, memory, skills and jobs
-    #[arg(long)]
-    pub(crate) backup: bool,
-    /// Back up nothing first
-    #[arg(long, conflicts_with = "backup")]
-    pub(crate) no_backup: bool,
-    /// Don't ask: migrate the configuration if the new release has a newer version of it
-    #[arg(short, long)]
-    pub(crate) yes: bool,
-    /// Branch or tag to install, now and with later updates
-    #[arg(long, value_name = "REF")]
-    pub(crate) branch: Option<String>,
-    /// Install a release without a signature, checked by its checksum alone
-    #[arg(long)]
-    pub(crate) allow_unsigned: bool,
-    /// Check the new program, which the installer has put beside this one, and put it in place
-    #[arg(long, hide = true, conflicts_with = "installed")]
-    pub(crate) staged: bool,
-    /// Finish an update after the new program is in place
-    #[arg(long, hide = true)]
-    pub(crate) installed: bool,
 }
 
 impl CliCommand {
@@ -701,3 +673,4 @@ pub(crate) fn switches_of(command: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests;
+mod update;

@@ -200,3 +200,17 @@ fn a_command_line_that_is_not_understood_is_found() {
     let failed = failures_of(file.path(), &mut BTreeSet::new());
     assert!(failed.len() == 1 && failed[0].contains("--no-such-flag"), "{failed:?}");
 }
+
+#[test]
+fn the_reference_of_commands_is_current() {
+    for name in ["commands", "slash-commands"] {
+        let output = Command::new(program()).args(["man", "--reference", name]).env_clear().output().unwrap();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
+        let written = fs::read_to_string(folder.join(format!("{name}.md"))).unwrap_or_default();
+        let made = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            output.status.success() && made == written,
+            "{name}.md is out of date: run `cargo xtask docs`"
+        );
+    }
+}

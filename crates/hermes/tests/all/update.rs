@@ -237,8 +237,13 @@ fn peer_only_releases_signed_with_the_known_key_are_installed() {
     };
     let sign = |name: &str| {
         let secret = keys.path().join(format!("{name}.sec"));
-        let signed =
-            Command::new("minisign").arg("-SWs").arg(secret).arg("-m").arg(&place.release).output().unwrap();
+        let signed = Command::new("minisign")
+            .args(["-S", "-s"])
+            .arg(secret)
+            .arg("-m")
+            .arg(&place.release)
+            .output()
+            .unwrap();
         assert!(signed.status.success(), "{}", String::from_utf8_lossy(&signed.stderr));
     };
     let (own, _other) = (key("own"), key("other"));

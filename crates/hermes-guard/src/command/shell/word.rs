@@ -476,9 +476,9 @@ impl ShellParser<'_> {
         if around == QuoteContext::Nothing {
             return self.default_words(builder, text);
         }
-        // Releases of bash disagree about what is expanded within `$'…'` here.
+        // What the escapes of `$'…'` stand for is expanded once more here, and releases of bash disagree about how.
         let escapes = text.split_once("$'").map(|(_, escapes)| escapes);
-        self.ambiguous |= escapes.is_some_and(|text| text.contains(['$', '}', '`']) || text.contains("\\x"));
+        self.ambiguous |= escapes.is_some_and(|text| text.contains(['$', '}', '`', '\\']));
         // Inner quotes have a meaning again.
         let word = self.expanded_around(text, QuoteContext::Nested);
         builder.text.push_str(&word.text);
