@@ -10,6 +10,7 @@ mod secrets;
 mod service;
 mod sessions;
 mod skills;
+mod update;
 mod upkeep;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -673,4 +674,3 @@ pub(crate) fn switches_of(command: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests;
-mod update;

@@ -38,6 +38,9 @@ impl ShellParser<'_> {
             self.skip_quoted(c);
         }
         let written = Cursor::between(start, self.cursor.rest());
+        // Bash reads an expansion there up to its end, over lines, and expands nothing in it.
+        let opens = self.cursor.peek() == Some('(') && written.ends_with('$');
+        self.ambiguous |= opens || written.contains('`') || written.contains("${") || written.contains("$[");
         let quoted = written.replace("\\\n", "").contains(['\'', '"', '\\']);
         (without_quotes(written), quoted)
     }

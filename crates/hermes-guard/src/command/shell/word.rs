@@ -150,7 +150,10 @@ impl ShellParser<'_> {
             }
             Some('\\') => {
                 self.cursor.next();
-                builder.push_quoted(self.cursor.raw_next().unwrap_or('\\'));
+                let next = self.cursor.raw_next();
+                // Whether bash drops a backslash at the very end depends on where the text comes from.
+                self.ambiguous |= next.is_none();
+                builder.push_quoted(next.unwrap_or('\\'));
                 builder.quoted = true;
             }
             Some('\'') => {
@@ -344,7 +347,8 @@ impl ShellParser<'_> {
             if computes && !text.contains(['\'', '"', '\n', ';']) {
                 return;
             }
-            // `$((…) …)`: commands in a group.
+            // `$((…) …)`: commands in a group. Bash looks for the end of arithmetic first, with other rules for quotes.
+            self.ambiguous |= !computes && text.contains(['\'', '"', '`', '\\', '#']);
             let mut reader = self.nested(text, self.depth);
             let script = reader.read_all();
             self.merge_nested(&reader);
@@ -419,7 +423,7 @@ impl ShellParser<'_> {
             builder.hidden = true;
         }
         // These are always set.
-        let is_set = matches!(name.as_str(), "-" | "?" | "$");
+        let is_set = matches!(name.as_str(), "-" | "?" | "$" | "0");
         let default = [":-", ":=", "-", "="].iter().find_map(|sign| operation.strip_prefix(sign));
         let default = default.filter(|_| !is_set);
         if let Some(default) =

@@ -279,9 +279,11 @@ fn what_bash_runs_is_seen() {
         let Some(seen) = executed_words(command) else { continue };
         for words in ran.get(&at).into_iter().flatten() {
             compared += 1;
-            // Bytes that are not text; and braces that bash does not expand because of others in a `${…}` before
+            // Bytes that are not text, and the byte that bash uses as a mark of its own; and braces that bash does not expand because of others in a `${…}` before
             // them, which can only make fewer words of them.
-            if words.iter().any(|word| word.contains('\u{fffd}') || word.contains('{') && word.contains(','))
+            if words
+                .iter()
+                .any(|word| word.contains(['\u{fffd}', '\u{1}']) || word.contains('{') && word.contains(','))
             {
                 continue;
             }
