@@ -7,6 +7,7 @@ mod program;
 mod screen;
 mod skills;
 mod store;
+mod tools;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -39,6 +40,7 @@ pub(crate) fn run() -> Result<ExitCode> {
     let mut figures = store::measure()?;
     figures.extend(skills::measure()?);
     figures.extend(program::measure(&binary)?);
+    figures.extend(tools::measure(&binary)?);
     figures.extend(screen::measure(&binary)?);
     figures.extend(gateway::measure(&binary)?);
     figures.extend(gateway::soak(&binary)?);
@@ -68,6 +70,15 @@ pub(crate) fn soak() -> Result<ExitCode> {
     for figure in gateway::soak(&std::env::current_exe()?.with_file_name("hermes"))? {
         println!("{:<32} {:>8.2}", figure.name, figure.value);
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs API turns of more and more clients, and prints how many are answered and how soon.
+pub(crate) fn load() -> Result<ExitCode> {
+    if cfg!(debug_assertions) {
+        return hand_over("load");
+    }
+    gateway::load(&std::env::current_exe()?.with_file_name("hermes"))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,5 +1,7 @@
 //! Development tasks of the workspace: `cargo xtask laws` checks its laws, `cargo xtask budgets` measures a release
 //! build, `cargo xtask soak` runs only its long load test and prints the resources that remain in use,
+//! `cargo xtask load` prints what a gateway does under more and more clients, `cargo xtask chaos` and
+//! `cargo xtask red-team` run the long series of faults and the attacks on the sandbox and the judge,
 //! `cargo xtask docs` writes the reference pages from the tables they describe,
 //! `cargo xtask screens` draws the states of the screen, `cargo xtask parts FOLDER` writes what a release is made of.
 //!
@@ -14,6 +16,7 @@ mod literals;
 mod names;
 mod platform_names;
 mod screens;
+mod series;
 #[cfg(test)]
 mod settings;
 mod supply_chain;
@@ -23,7 +26,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-const USAGE: &str = "usage: cargo xtask <laws|budgets|soak|docs|screens|parts FOLDER>";
+const USAGE: &str =
+    "usage: cargo xtask <laws|budgets|soak|load|chaos [SEEDS]|red-team|docs|screens|parts FOLDER>";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1);
@@ -31,6 +35,9 @@ fn main() -> ExitCode {
         Some("laws") => laws(),
         Some("budgets") => budgets::run(),
         Some("soak") => budgets::soak(),
+        Some("load") => budgets::load(),
+        Some("chaos") => series::chaos(std::env::args().nth(2).as_deref()),
+        Some("red-team") => series::red_team(),
         Some("docs") => docs::write(),
         Some("screens") => screens::write(),
         Some("parts") => std::env::args().nth(2).map_or_else(

@@ -204,6 +204,8 @@ async fn a_background_family_that_never_ends() {
     let place = in_this_folder();
     let command = format!("{FAMILY} sleep 600");
     let process = place.local.start(&command, None, TerminalMode::None, &Cancel::new()).await.unwrap();
+    // Until its start has returned, a background process ends with Hermes too.
+    fs::write("started", "").unwrap();
     process.ended().await;
 }
 
@@ -213,8 +215,9 @@ fn in_this_folder() -> LocalFixture {
     place
 }
 
-/// Runs one of the two in a process of its own until it has a control group, and kills that process.
-async fn start_and_kill(place: &LocalFixture, test: &str) -> u32 {
+/// Runs one of the two in a process of its own until it has a control group, and a file if one is named, and kills that
+/// process.
+async fn start_and_kill(place: &LocalFixture, test: &str, file: Option<&str>) -> u32 {
     let program = std::env::current_exe().unwrap();
     #[expect(clippy::disallowed_methods, reason = "the process that is killed is this test program itself")]
     let mut helper = std::process::Command::new(program)
@@ -225,6 +228,10 @@ async fn start_and_kill(place: &LocalFixture, test: &str) -> u32 {
         .unwrap();
     place.has_a_family().await;
     place.has_a_cell().await;
+    if let Some(file) = file {
+        let file = place.path().join(file);
+        until(|| file.exists()).await;
+    }
     helper.kill().unwrap();
     helper.wait().unwrap();
     helper.id()
@@ -234,7 +241,7 @@ async fn start_and_kill(place: &LocalFixture, test: &str) -> u32 {
 async fn those_who_left_die_with_us() {
     let Some(own) = divisible_group() else { return };
     let place = LocalFixture::new();
-    let maker = start_and_kill(&place, "a_family_that_never_ends").await;
+    let maker = start_and_kill(&place, "a_family_that_never_ends", None).await;
     place.family_is_gone(&own, maker).await;
 }
 
@@ -242,7 +249,7 @@ async fn those_who_left_die_with_us() {
 async fn a_survivor_ends_with_all_it_started() {
     let Some(own) = divisible_group() else { return };
     let place = LocalFixture::new();
-    let maker = start_and_kill(&place, "a_background_family_that_never_ends").await;
+    let maker = start_and_kill(&place, "a_background_family_that_never_ends", Some("started")).await;
     let leader = place.pid("leader");
     let survivor = RecoveredProcess::find(leader.parse().unwrap(), None).unwrap();
     for name in MEMBERS {

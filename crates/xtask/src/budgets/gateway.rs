@@ -114,6 +114,24 @@ pub(crate) fn measure(binary: &Path) -> Result<Vec<Measurement>> {
     ])
 }
 
+/// Prints what a gateway does under the load of more and more clients.
+pub(crate) fn load(binary: &Path) -> Result<()> {
+    let bench = Bench::start(binary, "", "")?;
+    println!("{:>8} {:>10} {:>10} {:>10} {:>10}", "clients", "turns/s", "p50 ms", "p99 ms", "memory MB");
+    for clients in [1, 8, 32, 128, 1000] {
+        let report = bench.load(clients, (clients * 20).clamp(1000, LONG_RUN))?;
+        let ms = |which| percentile(&report.times, which).as_secs_f64() * 1e3;
+        let memory = bench.memory(RESIDENT)?;
+        println!(
+            "{clients:>8} {:>10.0} {:>10.1} {:>10.1} {memory:>10.1}",
+            report.per_second(),
+            ms(50),
+            ms(99)
+        );
+    }
+    Ok(())
+}
+
 /// Runs API turns and chat messages, then waits: what a burst leaves behind in a gateway.
 pub(crate) fn soak(binary: &Path) -> Result<Vec<Measurement>> {
     let telegram = FakeTelegram::start(BOT_TOKEN).context("no Telegram")?;

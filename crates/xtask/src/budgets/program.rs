@@ -36,7 +36,7 @@ pub(super) fn home_for(server: &ModelServer) -> Result<TempHome> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a chore runs the program it measures")]
-fn command(binary: &Path, home: &Path, arguments: &[&str]) -> Command {
+pub(super) fn command(binary: &Path, home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(binary);
     command
         .args(arguments)
