@@ -3,12 +3,13 @@
 //! The page is parsed once to remove what nobody sees and to find the article. Where most of the text is outside the
 //! article, as in forums and lists, the whole page without its navigation is converted instead.
 
-use dom_query::Document;
+use dom_query::{Document, NodeRef};
 use dom_smoothie::{Config, Readability};
 use htmd::HtmlToMarkdown;
 use htmd::options::{BulletListMarker, HrStyle, Options};
 use url::Url;
 
+use crate::data_table::DataTables;
 use crate::markup_cost::is_affordable;
 use crate::{plain_markup, tidy};
 
@@ -23,6 +24,9 @@ const SURROUNDINGS: &str =
     "nav, footer, aside, [role=\"navigation\"], [role=\"banner\"], [role=\"contentinfo\"]";
 /// The deepest tree that is converted; the converter is recursive.
 const DEEPEST: usize = 400;
+/// From this size on, in bytes, an article is not searched for where the page itself says what its contents are: the search goes over all
+/// elements several times.
+const LARGE_PAGE: usize = 200_000;
 /// An article counts as the page if it has at least one part in this many of the page's text.
 const LEAST_SHARE: usize = 2;
 /// The longest title, in characters.
@@ -33,7 +37,7 @@ pub(crate) fn read(markup: &str, url: &str) -> (String, String) {
     if !is_affordable(markup) {
         return (plain_title(markup), plain_markup::text_of(markup));
     }
-    let document = Document::from(markup);
+    let mut document = Document::from(markup);
     if is_too_deep(&document) {
         return (plain_title(markup), plain_markup::text_of(markup));
     }
@@ -41,6 +45,14 @@ pub(crate) fn read(markup: &str, url: &str) -> (String, String) {
     let title = short_title(&document.select_single("title").text());
     let page_size = visible_size(&document.select("body").text());
     let base = base_of(&document, url);
+    if markup.len() >= LARGE_PAGE {
+        if let Some(text) = large(&document, markup, page_size, &base) {
+            return (title, text);
+        }
+        // Its tables are no longer in it.
+        document = Document::from(markup);
+        prepare(&document);
+    }
     let article = article(document, base.as_str());
     if let Some((own_title, content, size)) = article
         && size * LEAST_SHARE >= page_size
@@ -49,6 +61,23 @@ pub(crate) fn read(markup: &str, url: &str) -> (String, String) {
         return (title, markdown(&content));
     }
     (title, whole(markup, &base))
+}
+
+/// Returns the text of a large page that says where its contents are, or that consists of tables.
+fn large(document: &Document, markup: &str, page_size: usize, base: &PageAddress) -> Option<String> {
+    let has_most = |node: &NodeRef<'_>| visible_size(&node.text()) * LEAST_SHARE >= page_size;
+    let marked = document.select("main, [role=\"main\"], article");
+    let marked = marked.nodes().iter().find(|node| has_most(node));
+    if let Some(base) = base.url() {
+        resolve_links(document, base);
+    }
+    let tables = DataTables::take_from(document, markup);
+    let contents = match marked {
+        Some(marked) => marked.inner_html(),
+        None if tables.size() * LEAST_SHARE >= page_size => document.select("body").inner_html(),
+        None => return None,
+    };
+    Some(tables.put_into(markdown(&contents)))
 }
 
 /// Converts a piece of markup, such as the text of a feed's entry.

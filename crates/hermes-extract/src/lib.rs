@@ -5,6 +5,7 @@
 //! work is bounded by the size of the input and by the limits of each format.
 
 mod charset;
+mod data_table;
 mod document_kind;
 mod feed;
 mod html;

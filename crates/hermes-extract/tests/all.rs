@@ -4,6 +4,7 @@
 mod all {
     mod corpus;
     mod hostile;
+    mod large;
     mod pdf;
     mod picture;
 }

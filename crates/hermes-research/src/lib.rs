@@ -37,8 +37,8 @@ pub use environment::{
 };
 pub use error::Error;
 pub use queue::{
-    GiveBack, ImportReport, ItemClose, LeasedItem, QueueItem, QueueOptions, QueueStatus, QueueWorker,
-    RunQueue, WorkerSummary, export_run, import_run, queue_items,
+    GiveBack, ImportReport, ItemClose, ItemRecord, ItemResult, LeasedItem, QueueItem, QueueOptions,
+    QueueStatus, QueueWorker, RunQueue, WorkerSummary, export_run, import_run, queue_items,
 };
 pub use software_task::{SoftwareTaskResult, SoftwareTaskRunner, software_tasks};
 pub use trajectory::{

@@ -44,6 +44,7 @@ mod web_services;
 mod website;
 pub mod whatsapp;
 pub mod whatsapp_cloud;
+mod whisper_model;
 mod wire;
 
 pub use browser_site::BrowserSite;
@@ -68,4 +69,5 @@ pub use script::{ModelScript, ReplyEvent, ScriptedReply};
 pub use server::{ModelServer, ModelServerBuilder, RequestCallback};
 pub use web_services::{WEB_SERVICE_KEY, WebServiceFault, WebServiceRequest, WebServices};
 pub use website::TestWebsite;
+pub use whisper_model::SmallWhisperModel;
 pub use wire::Wire;

@@ -30,6 +30,8 @@ mod all {
     mod todo;
     mod tool_search;
     mod transcription;
+    #[cfg(feature = "whisper")]
+    mod transcription_model;
     mod vision;
     mod watching;
     mod web;

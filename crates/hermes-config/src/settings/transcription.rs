@@ -2,13 +2,15 @@
 
 use hermes_types::Secret;
 
-use crate::{Config, Env};
+use crate::{Config, Env, expand_tilde};
 
 /// A way to turn a recording into text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TranscriptionProvider {
-    /// A command on this machine.
+    /// A model in this process, or a command on this machine.
     Local,
+    /// A command on this machine.
+    LocalCommand,
     Groq,
     OpenAi,
 }
@@ -22,6 +24,7 @@ pub struct TranscriptionSettings {
     /// The template of the local command, with `{input_path} {output_dir} {language} {model}`.
     pub command: Option<String>,
     pub language: String,
+    /// The name of a model, or the path of a folder with one.
     pub local_model: String,
     pub groq_key: Option<Secret>,
     pub groq_url: String,
@@ -43,10 +46,13 @@ impl TranscriptionSettings {
     pub fn resolve(config: &Config, env: &Env) -> Result<Self, String> {
         let provider = match config.non_empty_text("stt.provider").as_deref() {
             None | Some("auto") => None,
-            Some("local" | "local_command") => Some(TranscriptionProvider::Local),
+            Some("local") => Some(TranscriptionProvider::Local),
+            Some("local_command") => Some(TranscriptionProvider::LocalCommand),
             Some("groq") => Some(TranscriptionProvider::Groq),
             Some("openai") => Some(TranscriptionProvider::OpenAi),
-            Some(other) => return Err(format!("stt.provider: '{other}' is none of local, groq, openai")),
+            Some(other) => {
+                return Err(format!("stt.provider: '{other}' is none of local, local_command, groq, openai"));
+            }
         };
         let text = |name: &str, default: &str| env.get(name).unwrap_or(default).to_owned();
         let address = |name: &str, default: &str| text(name, default).trim_end_matches('/').to_owned();
@@ -60,6 +66,10 @@ impl TranscriptionSettings {
         let groq_model = text("STT_GROQ_MODEL", GROQ_MODEL);
         let openai_model = openai_model.unwrap_or_else(|| OPENAI_MODEL.to_owned());
         let local_model = config.non_empty_text("stt.local.model").unwrap_or_else(|| "base".to_owned());
+        let local_model = match expand_tilde(&local_model, env) {
+            Ok(path) if path.is_absolute() => path.to_string_lossy().into_owned(),
+            _ => local_model,
+        };
         let is_cloud = |model: &str| OPENAI_MODELS.contains(&model) || GROQ_MODELS.contains(&model);
         Ok(Self {
             enabled: config.flag("stt.enabled"),

@@ -1,13 +1,16 @@
 //! The statements of the queue. Each is one transaction.
 
+use std::collections::HashSet;
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_net::HttpClient;
 use hermes_task::spawn_named;
 use hermes_types::Cancel;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, NoTls, Row};
+use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 
 use super::encryption::{QueueAddress, QueueTls};
 use super::item::{LeasedItem, QueueItem};
@@ -28,14 +31,21 @@ SET state = CASE WHEN item.attempts >= $5 THEN 'dead' ELSE 'leased' END,
 FROM picked WHERE item.run = $1 AND item.key = picked.key
 RETURNING item.idx, item.key, item.payload, item.fence, item.state";
 
-const CLOSE: &str = "WITH closed AS (
-    UPDATE hermes_batch.items SET state = $4, owner = NULL, lease_until = NULL
-    WHERE run = $1 AND key = $2 AND state = 'leased' AND fence = $3 RETURNING idx),
+const CLOSE: &str = "WITH given AS (
+    SELECT * FROM unnest($2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[])
+    AS given (key, fence, state, record, tools, reasoning)),
+closed AS (
+    UPDATE hermes_batch.items AS item SET state = given.state, owner = NULL, lease_until = NULL FROM given
+    WHERE item.run = $1 AND item.key = given.key AND item.state = 'leased' AND item.fence = given.fence
+    RETURNING item.key, item.fence, item.idx),
 written AS (
     INSERT INTO hermes_batch.results (run, key, idx, fence, record, tool_stats, reasoning_stats)
-    SELECT $1, $2, idx, $3, $5, $6, $7 FROM closed WHERE $5::text IS NOT NULL
+    SELECT $1, key, idx, fence, record, tools, reasoning FROM closed JOIN given USING (key, fence) WHERE record IS NOT NULL
     ON CONFLICT (run, key) DO NOTHING RETURNING 1)
-SELECT (SELECT count(*) FROM closed), (SELECT count(*) FROM written)";
+SELECT key, fence, (SELECT count(*) FROM written) FROM closed";
+
+/// Claims may be lost when the database server crashes: then an item is free again, and a record is still written once. Results may not.
+const CLAIMING: &str = "SET synchronous_commit = off";
 
 /// How items are leased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +90,45 @@ impl QueueStatus {
     }
 }
 
+/// The result of an item that is to be closed. Without a record, it is discarded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ItemResult {
+    pub item: LeasedItem,
+    pub record: Option<ItemRecord>,
+}
+
+/// A record, with its tool counts and reasoning counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ItemRecord {
+    pub line: String,
+    pub tools: String,
+    pub reasoning: String,
+}
+
+/// A connection, with the statements that were prepared on it.
+pub(super) struct QueueConnection {
+    client: Client,
+    claim: OnceCell<Statement>,
+    close: OnceCell<Statement>,
+}
+
+impl Deref for QueueConnection {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl QueueConnection {
+    async fn prepared<'s>(&self, slot: &'s OnceCell<Statement>, text: &str) -> Result<&'s Statement, Error> {
+        slot.get_or_try_init(|| async { self.client.prepare(text).await.map_err(failed) }).await
+    }
+}
+
+/// A connection that is opened when it is first used, and again when it was closed.
+type ConnectionSlot = Mutex<Option<Arc<QueueConnection>>>;
+
 /// A run in a database.
 #[expect(missing_debug_implementations, reason = "it holds a connection")]
 pub struct RunQueue {
@@ -87,7 +136,9 @@ pub struct RunQueue {
     tls: Option<QueueTls>,
     pub(super) run: String,
     pub(super) options: QueueOptions,
-    client: Mutex<Option<std::sync::Arc<Client>>>,
+    client: ConnectionSlot,
+    /// Claims have a connection of their own, so that they do not wait for results that are being written to disk.
+    claims: ConnectionSlot,
     cancel: Cancel,
 }
 
@@ -106,7 +157,8 @@ impl RunQueue {
             tls,
             run: run.to_owned(),
             options,
-            client: Mutex::new(None),
+            client: Mutex::default(),
+            claims: Mutex::default(),
             cancel: Cancel::new(),
         };
         let client = queue.client().await?;
@@ -126,10 +178,18 @@ impl RunQueue {
     }
 
     /// Returns the connection, a new one if the last is closed.
-    pub(super) async fn client(&self) -> Result<std::sync::Arc<Client>, Error> {
-        let mut slot = self.client.lock().await;
-        if let Some(client) = slot.as_ref().filter(|client| !client.is_closed()) {
-            return Ok(client.clone());
+    pub(super) async fn client(&self) -> Result<Arc<QueueConnection>, Error> {
+        self.connection(&self.client, "").await
+    }
+
+    async fn claiming_client(&self) -> Result<Arc<QueueConnection>, Error> {
+        self.connection(&self.claims, CLAIMING).await
+    }
+
+    async fn connection(&self, slot: &ConnectionSlot, first: &str) -> Result<Arc<QueueConnection>, Error> {
+        let mut slot = slot.lock().await;
+        if let Some(connection) = slot.as_ref().filter(|connection| !connection.is_closed()) {
+            return Ok(connection.clone());
         }
         let client = if let Some(tls) = &self.tls {
             let (client, connection) = self.config.connect(tls.clone()).await.map_err(failed)?;
@@ -140,9 +200,10 @@ impl RunQueue {
             self.keep(connection);
             client
         };
-        let client = std::sync::Arc::new(client);
-        *slot = Some(client.clone());
-        Ok(client)
+        client.batch_execute(first).await.map_err(failed)?;
+        let connection = Arc::new(QueueConnection { client, claim: OnceCell::new(), close: OnceCell::new() });
+        *slot = Some(connection.clone());
+        Ok(connection)
     }
 
     /// Adds items; those that are there keep their state and get the new number. Returns how many are new.
@@ -180,7 +241,9 @@ impl RunQueue {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let lease = self.options.lease.as_secs_f64();
         let values: [&(dyn ToSql + Sync); 5] = [&self.run, &most, &owner, &lease, &self.options.max_attempts];
-        let rows = self.client().await?.query(CLAIM, &values).await.map_err(failed)?;
+        let connection = self.claiming_client().await?;
+        let claim = connection.prepared(&connection.claim, CLAIM).await?;
+        let rows = connection.query(claim, &values).await.map_err(failed)?;
         let mut items = Vec::new();
         for row in &rows {
             if text(row, 4)? == "dead" {
@@ -206,30 +269,42 @@ impl RunQueue {
         Ok(self.client().await?.execute(update, &values).await.map_err(failed)? == 1)
     }
 
-    /// Closes an item with its record, tool counts and reasoning counts; without a record, as discarded.
-    pub async fn close(
-        &self,
-        item: &LeasedItem,
-        record: Option<(&str, &str, &str)>,
-    ) -> Result<ItemClose, Error> {
-        let state = if record.is_some() { "done" } else { "discarded" };
-        let (line, tools, reasoning) = match record {
-            Some((line, tools, reasoning)) => (Some(line), Some(tools), Some(reasoning)),
-            None => (None, None, None),
-        };
-        let values: [&(dyn ToSql + Sync); 7] =
-            [&self.run, &item.key, &item.fence, &state, &line, &tools, &reasoning];
-        let client = self.client().await?;
-        let row = client.query_one(CLOSE, &values).await.map_err(failed)?;
-        if row.try_get::<_, i64>(0).map_err(failed)? == 1 {
-            return Ok(ItemClose::Closed);
+    /// Closes items in one transaction. Says for each, in their order, whether it was closed.
+    pub async fn close(&self, results: &[ItemResult]) -> Result<Vec<ItemClose>, Error> {
+        fn column<'r, T: 'r>(results: &'r [ItemResult], of: impl Fn(&'r ItemResult) -> T) -> Vec<T> {
+            results.iter().map(of).collect()
         }
-        // The reply to an earlier attempt may have been lost.
-        let select = "SELECT count(*) FROM hermes_batch.items
-            WHERE run = $1 AND key = $2 AND fence = $3 AND state = $4";
-        let values: [&(dyn ToSql + Sync); 4] = [&self.run, &item.key, &item.fence, &state];
-        let row = client.query_one(select, &values).await.map_err(failed)?;
-        Ok(if row.try_get::<_, i64>(0).map_err(failed)? == 1 { ItemClose::Closed } else { ItemClose::Fenced })
+        let keys = column(results, |result| result.item.key.as_str());
+        let fences = column(results, |result| result.item.fence);
+        let states = column(results, |result| if result.record.is_some() { "done" } else { "discarded" });
+        let record = |of: fn(&ItemRecord) -> &str| {
+            results.iter().map(|result| result.record.as_ref().map(of)).collect::<Vec<Option<&str>>>()
+        };
+        let lines = record(|record| &record.line);
+        let (tools, reasoning) = (record(|record| &record.tools), record(|record| &record.reasoning));
+        let values: [&(dyn ToSql + Sync); 7] =
+            [&self.run, &keys, &fences, &states, &lines, &tools, &reasoning];
+        let connection = self.client().await?;
+        let close = connection.prepared(&connection.close, CLOSE).await?;
+        let rows = connection.query(close, &values).await.map_err(failed)?;
+        let mut closed = HashSet::new();
+        for row in &rows {
+            closed.insert((text(row, 0)?, row.try_get::<_, i64>(1).map_err(failed)?));
+        }
+        let mut outcomes = Vec::with_capacity(results.len());
+        for ((result, state), fence) in results.iter().zip(&states).zip(&fences) {
+            let key = &result.item.key;
+            let is_closed = closed.contains(&(key.clone(), *fence)) || {
+                // The reply to an earlier attempt may have been lost.
+                let select = "SELECT count(*) FROM hermes_batch.items
+                    WHERE run = $1 AND key = $2 AND fence = $3 AND state = $4";
+                let values: [&(dyn ToSql + Sync); 4] = [&self.run, key, fence, state];
+                let row = connection.query_one(select, &values).await.map_err(failed)?;
+                row.try_get::<_, i64>(0).map_err(failed)? == 1
+            };
+            outcomes.push(if is_closed { ItemClose::Closed } else { ItemClose::Fenced });
+        }
+        Ok(outcomes)
     }
 
     /// Gives an item back that was not done. One that was claimed too often is given up.

@@ -10,7 +10,7 @@ mod item;
 mod transfer;
 mod worker;
 
-pub use client::{GiveBack, ItemClose, QueueOptions, QueueStatus, RunQueue};
+pub use client::{GiveBack, ItemClose, ItemRecord, ItemResult, QueueOptions, QueueStatus, RunQueue};
 pub use item::{LeasedItem, QueueItem, queue_items};
 pub use transfer::{ImportReport, export_run, import_run};
 pub use worker::{QueueWorker, WorkerSummary};

@@ -1,6 +1,7 @@
 //! Works on the items of a queue: so many at once, each under its lease.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use hermes_task::{TaskGroup, spawn_cooperative};
 use hermes_text::JsonTree;
 use hermes_types::{Cancel, Clock};
 
-use super::client::{GiveBack, ItemClose, RunQueue};
+use super::client::{GiveBack, ItemClose, ItemRecord, ItemResult, RunQueue};
 use super::item::LeasedItem;
 use crate::batch::{
     BatchObserver, DistributionSampler, ItemCounts, ProgressSnapshot, RolloutContext, RolloutError,
@@ -57,7 +58,13 @@ struct WorkerState {
     done: Cancel,
     /// Held by the one that asks the queue again and again, so that not all do.
     asking: tokio::sync::Mutex<()>,
-    /// The results that are being written.
+    /// The workers that want an item, and items that were claimed for them.
+    waiting: AtomicUsize,
+    claimed: tokio::sync::Mutex<VecDeque<LeasedItem>>,
+    /// Results that wait until those before them are written.
+    results: Mutex<Vec<ItemResult>>,
+    writing: tokio::sync::Mutex<()>,
+    /// The tasks that write results.
     closings: TaskGroup,
 }
 
@@ -72,6 +79,10 @@ impl QueueWorker {
             stop: stop.child_token(),
             done: Cancel::new(),
             asking: tokio::sync::Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            claimed: tokio::sync::Mutex::default(),
+            results: Mutex::default(),
+            writing: tokio::sync::Mutex::default(),
             closings: TaskGroup::new(&Cancel::new()),
         });
         let group = TaskGroup::new(&Cancel::new());
@@ -84,6 +95,9 @@ impl QueueWorker {
             }));
         }
         group.join().await;
+        for item in state.claimed.lock().await.drain(..) {
+            state.worker.queue.give_back(&item, GiveBack::Unused).await?;
+        }
         state.closings.join().await;
         let progress = state.worker.runner.progress().snapshot();
         let mut stopped = state.stopped.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -101,12 +115,11 @@ impl WorkerState {
     }
 
     async fn work(self: &Arc<Self>, cancel: &Cancel) -> Result<(), Error> {
-        let QueueWorker { queue, owner, .. } = &self.worker;
         loop {
             if self.stop.is_cancelled() || cancel.is_cancelled() {
                 return Ok(());
             }
-            let item = match queue.claim(owner, 1).await?.pop() {
+            let item = match self.claim().await? {
                 Some(item) => item,
                 None => match self.wait_for_item().await? {
                     Some(item) => item,
@@ -115,6 +128,25 @@ impl WorkerState {
             };
             self.do_item(item, cancel).await?;
         }
+    }
+
+    /// Claims an item: one statement for all workers that want one.
+    async fn claim(&self) -> Result<Option<LeasedItem>, Error> {
+        self.waiting.fetch_add(1, Relaxed);
+        let mut claimed = self.claimed.lock().await;
+        let result = match claimed.pop_front() {
+            Some(item) => Ok(Some(item)),
+            None => {
+                let wanted = self.waiting.load(Relaxed);
+                let found = self.worker.queue.claim(&self.worker.owner, wanted).await;
+                found.map(|items| {
+                    claimed.extend(items);
+                    claimed.pop_front()
+                })
+            }
+        };
+        self.waiting.fetch_sub(1, Relaxed);
+        result
     }
 
     /// Waits for an item that another worker gives up; `None` when none is open any more, or the work stops.
@@ -169,10 +201,11 @@ impl WorkerState {
         };
         match outcome {
             Ok(RolloutOutcome::Record { line, counts }) => {
-                let record = (line, tools_json(&counts), reasoning_json(&counts));
-                self.close_later(item, Some(record));
+                let (tools, reasoning) = (tools_json(&counts), reasoning_json(&counts));
+                let record = Some(ItemRecord { line, tools, reasoning });
+                self.close_later(ItemResult { item, record });
             }
-            Ok(RolloutOutcome::Discarded) => self.close_later(item, None),
+            Ok(RolloutOutcome::Discarded) => self.close_later(ItemResult { item, record: None }),
             Err(RolloutError::Cancelled) if own.is_cancelled() && !cancel.is_cancelled() => {
                 self.fenced.fetch_add(1, Relaxed);
             }
@@ -204,36 +237,54 @@ impl WorkerState {
         worker.runner.run(&context, &row, cancel).await
     }
 
-    /// Closes an item while the next conversation goes on.
-    fn close_later(self: &Arc<Self>, item: LeasedItem, record: Option<(String, String, String)>) {
+    /// Closes an item while the next conversation goes on, together with others that ended meanwhile.
+    fn close_later(self: &Arc<Self>, result: ItemResult) {
         let state = self.clone();
-        drop(self.closings.spawn_cooperative(format!("result of item {}", item.index), |_| async move {
-            let texts = record
-                .as_ref()
-                .map(|(line, tools, reasoning)| (line.as_str(), tools.as_str(), reasoning.as_str()));
-            let progress = state.worker.runner.progress();
-            let counter = match state.close(&item, texts).await {
-                Ok(ItemClose::Closed) if record.is_some() => &progress.written,
-                Ok(ItemClose::Closed) => &progress.discarded,
-                Ok(ItemClose::Fenced) => &state.fenced,
-                Err(error) => return state.end(&error.to_string()),
-            };
-            counter.fetch_add(1, Relaxed);
+        let name = format!("result of item {}", result.item.index);
+        self.results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+        drop(self.closings.spawn_cooperative(name, |_| async move {
+            let _turn = state.writing.lock().await;
+            let results = std::mem::take(&mut *state.results.lock().unwrap_or_else(PoisonError::into_inner));
+            if let Err(error) = state.close(&results).await {
+                state.end(&error.to_string());
+            }
         }));
     }
 
-    /// Closes an item, again when the connection fails: a repetition changes nothing.
-    async fn close(&self, item: &LeasedItem, record: Option<(&str, &str, &str)>) -> Result<ItemClose, Error> {
+    /// Closes items and counts them; again when the connection fails, since a repetition changes nothing, and then each alone.
+    async fn close(&self, results: &[ItemResult]) -> Result<(), Error> {
+        if results.is_empty() {
+            return Ok(());
+        }
         let mut wait = CLOSE_WAIT;
         for _ in 1..CLOSE_ATTEMPTS {
-            match self.worker.queue.close(item, record).await {
-                Ok(closed) => return Ok(closed),
-                Err(error) => tracing::warn!(%error, "a result was not written; it is tried again"),
+            match self.worker.queue.close(results).await {
+                Ok(closed) => {
+                    self.count(results, &closed);
+                    return Ok(());
+                }
+                Err(error) => tracing::warn!(%error, "results were not written; it is tried again"),
             }
             self.worker.clock.sleep(wait).await;
             wait *= 2;
         }
-        self.worker.queue.close(item, record).await
+        for result in results.chunks(1) {
+            let closed = self.worker.queue.close(result).await?;
+            self.count(result, &closed);
+        }
+        Ok(())
+    }
+
+    fn count(&self, results: &[ItemResult], closed: &[ItemClose]) {
+        let progress = self.worker.runner.progress();
+        for (result, closed) in results.iter().zip(closed) {
+            let counter = match closed {
+                ItemClose::Closed if result.record.is_some() => &progress.written,
+                ItemClose::Closed => &progress.discarded,
+                ItemClose::Fenced => &self.fenced,
+            };
+            counter.fetch_add(1, Relaxed);
+        }
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use hermes_net::{Config, HttpClient};
 use hermes_research::{
-    Dataset, GiveBack, ItemClose, QueueOptions, RunQueue, export_run, import_run, queue_items,
+    Dataset, GiveBack, ItemClose, ItemRecord, ItemResult, LeasedItem, QueueOptions, RunQueue, export_run,
+    import_run, queue_items,
 };
 use hermes_testkit::{RealClock, peer_is_missing};
 use hermes_types::{Clock as _, random_hex};
@@ -37,6 +38,15 @@ fn record(index: usize, prompt: &str, tool: &str) -> String {
         "{{\"prompt_index\": {index}, \"conversations\": [{{\"from\": \"system\", \"value\": \"s\"}}, {{\"from\": \"human\", \"value\": \"{prompt}\"}}, \
          {{\"from\": \"gpt\", \"value\": \"<think>\\nx\\n</think>\\ny\"}}], \"tool_stats\": {{\"{tool}\": {{\"count\": 1, \"success\": 1, \"failure\": 0}}}}}}"
     )
+}
+
+fn result(item: &LeasedItem, line: Option<&str>) -> ItemResult {
+    let record = line.map(|line| ItemRecord {
+        line: line.to_owned(),
+        tools: "{\"terminal\": [1, 1, 0]}".to_owned(),
+        reasoning: "[1, 1]".to_owned(),
+    });
+    ItemResult { item: item.clone(), record }
 }
 
 #[test]
@@ -141,13 +151,14 @@ async fn peer_postgres_each_item_is_done_once_by_the_newest_claim() {
     let second = queue.claim("two", 1).await.unwrap().remove(0);
     assert_eq!((second.index, second.fence), (0, first.fence + 1));
     assert!(!queue.extend(&first).await.unwrap() && queue.extend(&second).await.unwrap());
-    let late = queue.close(&first, Some(("{\"late\": 1}", "{}", "[1, 1]"))).await.unwrap();
-    assert_eq!(late, ItemClose::Fenced);
+    let late = result(&first, Some("{\"late\": 1}"));
+    assert_eq!(queue.close(std::slice::from_ref(&late)).await.unwrap(), [ItemClose::Fenced]);
     let line = record(0, "a", "terminal");
-    let closed = Some((line.as_str(), "{\"terminal\": [1, 1, 0]}", "[1, 1]"));
-    assert_eq!(queue.close(&second, closed).await.unwrap(), ItemClose::Closed);
-    assert_eq!(queue.close(&second, closed).await.unwrap(), ItemClose::Closed, "a lost reply is harmless");
-    assert_eq!(queue.close(&first, None).await.unwrap(), ItemClose::Fenced);
+    let own = result(&second, Some(&line));
+    // The late one does not take part in what is written with it.
+    assert_eq!(queue.close(&[late, own.clone()]).await.unwrap(), [ItemClose::Fenced, ItemClose::Closed]);
+    assert_eq!(queue.close(&[own]).await.unwrap(), [ItemClose::Closed], "a lost reply is harmless");
+    assert_eq!(queue.close(&[result(&first, None)]).await.unwrap(), [ItemClose::Fenced]);
     // Given back without being tried, it costs no attempt; tried too often, it is given up.
     for _ in 0..5 {
         let item = queue.claim("three", 1).await.unwrap().remove(0);
@@ -167,6 +178,31 @@ async fn peer_postgres_each_item_is_done_once_by_the_newest_claim() {
     assert_eq!((report.merged, finished), (1, vec![0]));
     assert_eq!((statistics.tools["terminal"].count, statistics.reasoning.with_reasoning), (1, 1));
     assert_eq!(std::fs::read_to_string(&target).unwrap(), format!("{line}\n"));
+}
+
+#[tokio::test]
+async fn peer_postgres_results_of_several_items_are_written_together() {
+    let Some(queue) = queue(QueueOptions::default()).await else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let lines = prompts(&["a", "b", "c", "d"]);
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    queue.enqueue(&queue_items(&dataset(folder.path(), &lines)).unwrap(), "{}", "h").await.unwrap();
+    let mut items = queue.claim("one", 4).await.unwrap();
+    items.sort_unstable_by_key(|item| item.index);
+    assert_eq!(items.len(), 4);
+    let written: Vec<String> = (0..4).map(|at| record(at, "x", "terminal")).collect();
+    let results =
+        [result(&items[2], Some(&written[2])), result(&items[1], None), result(&items[0], Some(&written[0]))];
+    assert_eq!(queue.close(&results).await.unwrap(), [ItemClose::Closed; 3]);
+    // A record that cannot be stored takes back what was written with it, and nothing else.
+    let broken = [result(&items[3], Some("a\0b"))];
+    assert!(queue.close(&broken).await.is_err());
+    assert_eq!(queue.close(&[]).await.unwrap(), []);
+    let status = queue.status().await.unwrap();
+    assert_eq!((status.done, status.discarded, status.leased), (2, 1, 1));
+    let target = folder.path().join("trajectories.jsonl");
+    export_run(&queue, &target, &["terminal".to_owned()], |_| {}).await.unwrap();
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), format!("{}\n{}\n", written[0], written[2]));
 }
 
 #[tokio::test]

@@ -42,6 +42,9 @@ impl Recording {
             programs: ProgramRunner::new(Variables::for_commands(path, &[], &[]), clock.clone()),
             clock,
             scratch: self.folder.path().join("scratch"),
+            models: self.folder.path().join("models"),
+            model_hub: self.services.base("models"),
+            progress: Arc::new(|_| {}),
         };
         let result = transcriber.transcribe(&self.file(file), &Cancel::new()).await;
         let left = std::fs::read_dir(self.folder.path().join("scratch")).map_or(0, Iterator::count);
@@ -120,7 +123,9 @@ async fn what_cannot_be_transcribed_is_said() {
         ("a.flac", "", ".flac is none of"),
         ("a.ogg", "stt: {provider: groq}", "GROQ_API_KEY is not"),
         ("a.ogg", "stt: {provider: parrot}", "'parrot' is none of"),
+        #[cfg(not(feature = "whisper"))]
         ("a.ogg", "stt: {provider: local}", "install whisper"),
+        ("a.ogg", "stt: {provider: local_command}", "install whisper"),
     ] {
         let error = recording.transcribe(file, yaml, &[]).await.unwrap_err();
         assert!(error.contains(wanted), "{file} {yaml}: {error}");

@@ -2,9 +2,8 @@
 //!
 //! Holds no decoder: it gets pixels or a PNG. Invariant: a sequence holds nothing but what is made here from numbers and encoded bytes.
 
+mod placeholders;
 mod sixel;
-
-use std::fmt::Write as _;
 
 use data_encoding::BASE64;
 
@@ -18,6 +17,8 @@ const MOST_COLUMNS: u16 = 80;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PictureProtocol {
     Kitty,
+    /// Kitty's, passed on by tmux, with text in the place of the picture.
+    KittyInTmux,
     Iterm,
     Sixel,
 }
@@ -38,6 +39,13 @@ impl PictureProtocol {
         let is_iterm = ["iTerm", "WezTerm", "mintty"].iter().any(|name| has("TERM_PROGRAM", name))
             || has("LC_TERMINAL", "iTerm2");
         if is_kitty { Some(Self::Kitty) } else { is_iterm.then_some(Self::Iterm) }
+    }
+
+    /// Returns the protocol from what tmux says of itself: its option `allow-passthrough` and the name of the terminal around it.
+    pub fn of_tmux(option: &str, terminal: &str) -> Option<Self> {
+        let passes = matches!(option, "on" | "all" | "1" | "2");
+        let knows_placeholders = ["kitty", "ghostty"].iter().any(|name| terminal.contains(name));
+        (passes && knows_placeholders).then_some(Self::KittyInTmux)
     }
 
     /// Returns the protocol from a terminal's answer to the question for its attributes (`ESC [ ? … c`).
@@ -114,7 +122,16 @@ impl PictureDisplay {
     ) -> Option<TerminalPicture> {
         let (columns, rows) = self.cells((picture.width, picture.height));
         let sequence = match self.protocol {
-            PictureProtocol::Kitty => kitty(&png(picture)?, columns, rows),
+            PictureProtocol::Kitty => kitty(&png(picture)?, &format!("C=1,c={columns},r={rows}")).concat(),
+            PictureProtocol::KittyInTmux => {
+                let png = png(picture)?;
+                let number = placeholders::number_of(&png);
+                let pieces = kitty(&png, &format!("U=1,i={number},c={columns},r={rows}"));
+                let mut sequence: String =
+                    pieces.iter().map(|piece| placeholders::pass_through_tmux(piece)).collect();
+                sequence.push_str(&placeholders::text_of(number, columns, rows));
+                sequence
+            }
             PictureProtocol::Iterm => iterm(&png(picture)?, columns, rows),
             PictureProtocol::Sixel => sixel::encode(picture),
         };
@@ -122,22 +139,18 @@ impl PictureDisplay {
     }
 }
 
-/// Draws a PNG over some cells and leaves the cursor where it is.
-fn kitty(png: &[u8], columns: u16, rows: u16) -> String {
+/// Returns the sequences that send a PNG and place it as `place` says.
+fn kitty(png: &[u8], place: &str) -> Vec<String> {
     let encoded = BASE64.encode(png);
     let chunks: Vec<&str> =
         encoded.as_bytes().chunks(KITTY_CHUNK).filter_map(|chunk| std::str::from_utf8(chunk).ok()).collect();
-    let mut sequence = String::with_capacity(encoded.len() + chunks.len() * 16);
-    for (at, chunk) in chunks.iter().enumerate() {
-        let more = u8::from(at + 1 < chunks.len());
-        let head = if at == 0 {
-            format!("a=T,f=100,q=2,C=1,c={columns},r={rows},m={more}")
-        } else {
-            format!("m={more}")
-        };
-        let _ = write!(sequence, "\u{1b}_G{head};{chunk}\u{1b}\\");
-    }
-    sequence
+    let last = chunks.len().saturating_sub(1);
+    let sequence = |(at, chunk): (usize, &&str)| {
+        let more = u8::from(at < last);
+        let head = if at == 0 { format!("a=T,f=100,q=2,{place},m={more}") } else { format!("q=2,m={more}") };
+        format!("\u{1b}_G{head};{chunk}\u{1b}\\")
+    };
+    chunks.iter().enumerate().map(sequence).collect()
 }
 
 /// Draws a file over some cells, as iTerm2 and its relatives do.
@@ -204,12 +217,32 @@ mod tests {
 
     #[test]
     fn a_long_picture_is_sent_to_kitty_in_pieces() {
-        let sequence = kitty(&[7; 10_000], 4, 2);
-        let pieces: Vec<&str> = sequence.split("\u{1b}\\").filter(|piece| !piece.is_empty()).collect();
+        let pieces = kitty(&[7; 10_000], "C=1,c=4,r=2");
         assert_eq!(pieces.len(), 4);
         assert!(pieces[0].starts_with("\u{1b}_Ga=T,f=100,q=2,C=1,c=4,r=2,m=1;"));
-        assert!(pieces[3].starts_with("\u{1b}_Gm=0;"));
+        assert!(pieces[3].starts_with("\u{1b}_Gq=2,m=0;"));
         assert!(pieces.iter().all(|piece| piece.len() <= KITTY_CHUNK + 60));
+    }
+
+    #[test]
+    fn inside_tmux_a_picture_is_passed_on_and_its_place_is_text() {
+        let picture = PicturePixels { width: 40, height: 40, rgba: vec![0; 6400] };
+        let ready = display(PictureProtocol::KittyInTmux).prepare(&picture, |_| Some(vec![7; 5000])).unwrap();
+        assert_eq!(ready.rows, 2);
+        assert_eq!(ready.sequence.matches("\u{1b}Ptmux;\u{1b}\u{1b}_G").count(), 2);
+        assert!(ready.sequence.contains("_Ga=T,f=100,q=2,U=1,i="), "{}", ready.sequence);
+        assert_eq!(ready.sequence.matches('\u{10eeee}').count(), 4 * 2);
+        for (option, terminal, expected) in [
+            ("1", "xterm-kitty", true),
+            ("all", "xterm-ghostty", true),
+            ("0", "xterm-kitty", false),
+            ("off", "xterm-kitty", false),
+            ("on", "xterm-256color", false),
+            ("", "", false),
+        ] {
+            let found = PictureProtocol::of_tmux(option, terminal);
+            assert_eq!(found, expected.then_some(PictureProtocol::KittyInTmux), "{option} {terminal}");
+        }
     }
 
     #[test]

@@ -162,6 +162,9 @@ pub(crate) fn transcriber(clock: &Arc<dyn Clock>, from: ProgramConfig<'_>) -> Re
         programs: ProgramRunner::new(child_variables(&context.env, &[]), clock.clone()),
         clock: clock.clone(),
         scratch: context.home.join("cache/speech"),
+        models: context.home.join("cache/whisper"),
+        model_hub: "https://huggingface.co".to_owned(),
+        progress: Arc::new(|progress| tracing::info!("{progress}")),
     })
 }
 

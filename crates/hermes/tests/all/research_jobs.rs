@@ -1,7 +1,7 @@
 //! Software tasks, samples, jobs of clusters and training from the built binary.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use hermes_testkit::script::ScriptedToolCall;
@@ -287,6 +287,58 @@ fn jobs_of_clusters_contain_no_secret() {
         has_slurm || seen.starts_with("exit 1") && seen.contains("there is no program `sbatch`"),
         "{seen}"
     );
+}
+
+#[test]
+fn peer_kubernetes_schemas_accept_the_jobs() {
+    let peers = std::env::var_os("HERMES_PEERS").map_or_else(
+        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/hermes-peers"),
+        PathBuf::from,
+    );
+    let program = peers.join("kubernetes/bin/kubernetes-validate");
+    if !program.exists() {
+        return hermes_testkit::peer_is_missing("kubernetes-validate is not installed");
+    }
+    let (home, folder) = (TempHome::new().unwrap(), tempfile::tempdir().unwrap());
+    let usual = [
+        "batch",
+        "launch",
+        "--kubernetes",
+        "--run-name=big_one",
+        "--workers=4",
+        "--job-image=registry/hermes:1",
+    ];
+    for (at, more) in
+        [
+            &[
+                "--secret=keys",
+                "--namespace=lab",
+                "--time-limit=5",
+                "--at-once=2",
+                "--cpus=3",
+                "--memory=2000",
+            ][..],
+            &[
+                "--dataset-file=d.jsonl",
+                "--batch-size=7",
+                "--volume-claim=work",
+                "--distribution=$(odd) 'name'",
+            ],
+        ]
+        .into_iter()
+        .enumerate()
+    {
+        let file = format!("--job-file={at}.yaml");
+        let seen = run_in(folder.path(), home.path(), &[&usual, more, &[file.as_str()]].concat());
+        assert!(seen.starts_with("exit 0"), "{seen}");
+        let job = folder.path().join(format!("{at}.yaml"));
+        let judged = Command::new(&program).arg("--strict").arg(&job).output().unwrap();
+        assert!(judged.status.success(), "{judged:?}");
+        // The judge is strict: a field that no job has is refused.
+        let text = fs::read_to_string(&job).unwrap();
+        fs::write(&job, text.replace("restartPolicy:", "restartPolice:")).unwrap();
+        assert!(!Command::new(&program).arg("--strict").arg(&job).output().unwrap().status.success());
+    }
 }
 
 /// Tells whether a Slurm cluster answers on this machine.

@@ -1,7 +1,9 @@
 //! Pictures of answers on the screen, in terminals that can show them and in one that cannot.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use hermes_testkit::TempHome;
 use serde_json::{Value, json};
 
 use super::screen::EmulatedTerminal;
@@ -19,6 +21,19 @@ fn write_picture(path: &Path) {
     std::fs::write(path, bytes).unwrap();
 }
 
+fn write_tmux(home: &TempHome, answer: &str) {
+    let program = home.path().join("user/bin/tmux");
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+    let text = format!(
+        "#!/bin/sh\n[ \"$1 $2\" = 'display-message -p' ] && [ \"$TMUX\" = socket ] && echo '{answer}'\n"
+    );
+    std::fs::write(&program, text).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let env = home.path().join(".env");
+    let text = std::fs::read_to_string(&env).unwrap_or_default();
+    std::fs::write(&env, format!("{text}TMUX=socket\n")).unwrap();
+}
+
 /// Returns what the program wrote while it answered with the path of a picture.
 fn written(term: &str, attributes: &'static str, display: &Value, sign: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
@@ -28,8 +43,12 @@ fn written(term: &str, attributes: &'static str, display: &Value, sign: &str) ->
         "replies:\n  - {{when: {{user_contains: draw}}, text: 'Here it is: {}'}}\ndefault: {{reply: {{text: a title}}}}\n",
         path.display()
     );
-    let mut terminal =
-        EmulatedTerminal::open_with(&script, &json!({"display": display}), &["chat"], (24, 80), term);
+    let more = json!({"display": display});
+    // Inside tmux, a stand-in for it says what it passes on.
+    let mut terminal = match term.strip_prefix("tmux ") {
+        Some(answer) => EmulatedTerminal::prepared(&script, &more, |home| write_tmux(home, answer)),
+        None => EmulatedTerminal::open_with(&script, &more, &["chat"], (24, 80), term),
+    };
     terminal.attributes = attributes;
     terminal.until_ready();
     terminal.say("draw");
@@ -49,6 +68,7 @@ fn written(term: &str, attributes: &'static str, display: &Value, sign: &str) ->
 fn a_picture_is_drawn_in_the_way_of_the_terminal() {
     for (term, attributes, display, sign) in [
         ("xterm-kitty", "\x1b[?62c", json!({}), "\x1b_Ga=T,f=100,q=2,C=1,c=4,r=2,"),
+        ("tmux 1 xterm-kitty", "\x1b[?62c", json!({}), "\x1bPtmux;\x1b\x1b_Ga=T,f=100,q=2,U=1,i="),
         ("foot", "\x1b[?62;4;22c", json!({}), "\x1bP0;1q\"1;1;40;40#"),
         (
             "xterm-256color",
@@ -67,6 +87,8 @@ fn a_terminal_that_shows_no_pictures_gets_none() {
     for (term, attributes, display) in [
         ("xterm-256color", "\x1b[?62;22c", json!({})),
         ("xterm-kitty", "\x1b[?62;4c", json!({"pictures": "off"})),
+        ("tmux 0 xterm-kitty", "\x1b[?62c", json!({})),
+        ("tmux 1 xterm-256color", "\x1b[?62c", json!({})),
     ] {
         let written = written(term, attributes, &display, "");
         for sign in ["\x1b_G", "\x1bP", "]1337;"] {

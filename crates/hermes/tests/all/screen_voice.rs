@@ -39,6 +39,7 @@ default: {reply: {text: a title}}
 
 fn open(more: &Value) -> EmulatedTerminal {
     EmulatedTerminal::prepared(TALK, more, |home| {
+        write_no_microphone(home);
         for (name, text) in [("arecord", RECORDER), ("ffplay", PLAYER), ("espeak-ng", SPEAKER)] {
             write_program(&home.path().join("user/bin").join(name), text);
         }
@@ -124,7 +125,7 @@ fn a_recording_is_thrown_away_and_a_recorder_that_fails_is_named() {
 
 #[test]
 fn what_is_missing_for_voice_mode_is_said() {
-    let mut terminal = EmulatedTerminal::open(TALK, &json!({}));
+    let mut terminal = EmulatedTerminal::prepared(TALK, &json!({}), write_no_microphone);
     terminal.until_ready();
     terminal.say("/voice on");
     terminal.until_shown("Voice mode cannot be turned on: no program records sound here");
@@ -132,4 +133,70 @@ fn what_is_missing_for_voice_mode_is_said() {
     terminal.until_shown("`loud` is none of on, off, tts, status.");
     terminal.say("/quit");
     assert_eq!(terminal.end().code(), Some(0));
+}
+
+/// A device that gives what is in a file, without waiting, and then silence.
+#[cfg(feature = "cpal")]
+fn write_microphone(home: &TempHome) {
+    let user = home.path().join("user");
+    let said = user.join("microphone.raw");
+    let tone = (0..32_000).flat_map(|at| (if at % 16 < 8 { 8000_i16 } else { -8000 }).to_le_bytes());
+    std::fs::create_dir_all(&user).unwrap();
+    std::fs::write(&said, tone.chain(std::iter::repeat_n(0, 3_200_000)).collect::<Vec<u8>>()).unwrap();
+    let device = format!(
+        "pcm.!default {{ type file slave.pcm {{ type null }} file /dev/null infile \"{}\" format raw }}\n",
+        said.display()
+    );
+    std::fs::write(user.join(".asoundrc"), device).unwrap();
+}
+
+#[cfg(feature = "cpal")]
+#[test]
+fn the_microphone_needs_no_program() {
+    let more = json!({"voice": {"beep_enabled": false}});
+    let mut terminal = EmulatedTerminal::prepared(TALK, &more, |home| {
+        write_microphone(home);
+        let env = home.path().join(".env");
+        let text = std::fs::read_to_string(&env).unwrap_or_default();
+        std::fs::write(&env, format!("{text}HERMES_LOCAL_STT_COMMAND={RECOGNIZER}\n")).unwrap();
+    });
+    terminal.until_ready();
+    terminal.say("/voice on");
+    terminal.until_shown("Voice mode is on: ctrl+b records");
+    terminal.press("\x02");
+    terminal.until_shown("● what the microphone heard");
+    terminal.until_shown("You said it.");
+    terminal.say("/voice off");
+    terminal.until_shown("Voice mode is off.");
+    assert!(log(&terminal.home).starts_with("RIFFunderstood"), "{}", log(&terminal.home));
+    terminal.say("/quit");
+    assert_eq!(terminal.end().code(), Some(0));
+}
+
+#[cfg(feature = "cpal")]
+#[test]
+fn a_program_records_where_no_microphone_can_be_opened() {
+    let more = json!({"voice": {"beep_enabled": false}});
+    let mut terminal = open(&more);
+    terminal.until_ready();
+    terminal.say("/voice on");
+    terminal.until_shown("Voice mode is on: ctrl+b records");
+    terminal.press("\x02");
+    terminal.until_shown("You said it.");
+    assert!(log(&terminal.home).starts_with("record -q"), "{}", log(&terminal.home));
+    terminal.say("/quit");
+    terminal.end();
+    let mut without = EmulatedTerminal::prepared(TALK, &more, write_no_microphone);
+    without.until_ready();
+    without.say("/voice on");
+    without.until_shown("without a program:");
+    without.say("/quit");
+    assert_eq!(without.end().code(), Some(0));
+}
+
+/// A sound system without devices, also on a machine with one.
+fn write_no_microphone(home: &TempHome) {
+    let user = home.path().join("user");
+    std::fs::create_dir_all(&user).unwrap();
+    std::fs::write(user.join(".asoundrc"), "pcm.!default { type hw card 99 }\n").unwrap();
 }

@@ -91,7 +91,10 @@ pub(crate) async fn run(
     }
     let recap = display.resume_display != "minimal";
     let (view, input) = if screen::is_wanted(arguments, &context.env) {
-        let (handle, operations) = screen::open(wired, &display, &images, context)?;
+        let (handle, operations) = {
+            let pictures = screen::picture_support(&display, context).await;
+            screen::open(wired, &display, &images, pictures, context)?
+        };
         output.show_on(Some(handle.clone()));
         pending_images.drain(..).for_each(|image| handle.attach(image));
         (ChatView::Screen(handle), ChatInput::Screen(operations))

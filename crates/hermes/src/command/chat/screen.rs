@@ -5,11 +5,15 @@ use std::io::{IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hermes_config::settings::DisplaySettings;
 use hermes_config::{Config, Env};
-use hermes_exec::{TtySettings, keep_terminal_if_killed, restore_terminal_if_killed};
+use hermes_exec::{
+    Program, ProgramExit, ProgramRunner, StderrMode, TtySettings, keep_terminal_if_killed,
+    restore_terminal_if_killed,
+};
 use hermes_gateway::slash::{self, CommandSurface};
 use hermes_task::SystemClock;
 use hermes_tui::{
@@ -27,12 +31,15 @@ use super::terminal::QuestionTimeouts;
 use crate::cli::ChatArguments;
 use crate::context::{ProgramContext, format_time, local_time, now};
 use crate::editor;
-use crate::wiring::AgentRuntime;
 use crate::wiring::skills::SkillCommands;
+use crate::wiring::{AgentRuntime, child_variables};
 
 const PLACEHOLDER: &str = "Ask anything, / for commands, @ for files";
 /// History files grow for years; what is older than this is not loaded.
 const MAX_HISTORY_BYTES: u64 = 16 * 1024 * 1024;
+
+/// How long tmux may take to answer.
+const TMUX_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Tells whether the chat has a screen.
 pub(super) fn is_wanted(arguments: &ChatArguments, env: &Env) -> bool {
@@ -53,6 +60,7 @@ pub(super) fn open(
     runtime: &AgentRuntime,
     display: &DisplaySettings,
     images: &Arc<ChatImages>,
+    pictures: PictureSupport,
     context: &ProgramContext,
 ) -> Result<(ScreenHandle, Operations)> {
     let look = ScreenLook::load(display, context);
@@ -89,7 +97,7 @@ pub(super) fn open(
             line_breaks: runtime.config.count("paste_collapse_threshold"),
             chars: runtime.config.count("paste_collapse_char_threshold"),
         },
-        pictures: picture_support(display, &context.env),
+        pictures,
         record_key: KeyChord::parse(&runtime.config.text("voice.record_key")).unwrap_or_default(),
         cancel: Cancel::new(),
     })
@@ -189,14 +197,47 @@ impl ScreenLook {
     }
 }
 
-/// Returns whether and how the terminal shows pictures.
-fn picture_support(display: &DisplaySettings, env: &Env) -> PictureSupport {
+/// Returns whether and how the terminal shows pictures. Inside tmux, tmux is asked what it passes on, and to which terminal.
+pub(super) async fn picture_support(display: &DisplaySettings, context: &ProgramContext) -> PictureSupport {
+    let is_in_tmux = context.env.get("TMUX").is_some();
     match display.pictures.as_str() {
         "off" => PictureSupport::Off,
+        "kitty" if is_in_tmux => PictureSupport::Known(PictureProtocol::KittyInTmux),
         "kitty" => PictureSupport::Known(PictureProtocol::Kitty),
         "iterm" => PictureSupport::Known(PictureProtocol::Iterm),
         "sixel" => PictureSupport::Known(PictureProtocol::Sixel),
-        _ => PictureProtocol::detect(|name| env.get(name)).map_or(PictureSupport::Ask, PictureSupport::Known),
+        _ => {
+            let known = if is_in_tmux {
+                protocol_of_tmux(context).await
+            } else {
+                PictureProtocol::detect(|name| context.env.get(name))
+            };
+            known.map_or(PictureSupport::Ask, PictureSupport::Known)
+        }
+    }
+}
+
+async fn protocol_of_tmux(context: &ProgramContext) -> Option<PictureProtocol> {
+    let passed = ["TMUX".to_owned(), "TMUX_PANE".to_owned()];
+    let programs = ProgramRunner::new(child_variables(&context.env, &passed), Arc::new(SystemClock::new()));
+    let question = Program {
+        name: "tmux",
+        arguments: ["display-message", "-p", "#{allow-passthrough} #{client_termname}"]
+            .map(Into::into)
+            .into(),
+        directory: context.home.path(),
+        limit: TMUX_PATIENCE,
+        stderr: StderrMode::Discard,
+    };
+    match programs.output(question, &Cancel::new()).await {
+        Ok((answer, ProgramExit::Exited(0))) => {
+            let (option, terminal) = answer.trim().split_once(' ')?;
+            PictureProtocol::of_tmux(option, terminal)
+        }
+        other => {
+            tracing::debug!(?other, "tmux did not say what it passes on");
+            None
+        }
     }
 }
 

@@ -8,6 +8,8 @@ use std::time::Duration;
 use hermes_exec::{OutputStream, Program, ProgramExit, ProgramRunner, StderrMode};
 use hermes_types::Cancel;
 
+#[cfg(feature = "cpal")]
+use super::microphone::Microphone;
 use super::recording::{SAMPLE_RATE, wav};
 
 /// Recorders, with the arguments that make them write 16-bit samples of one channel to standard output.
@@ -47,7 +49,13 @@ impl Audio {
 
     /// Says what is missing for recording.
     pub(super) fn check_recorder(&self) -> Result<(), String> {
-        self.recorder().map(drop)
+        let Err(reason) = self.recorder() else { return Ok(()) };
+        #[cfg(feature = "cpal")]
+        let reason = match Microphone::check() {
+            Ok(()) => return Ok(()),
+            Err(failure) => format!("{reason}; without a program: {failure}"),
+        };
+        Err(reason)
     }
 
     fn recorder(&self) -> Result<(&'static str, &'static [&'static str]), String> {
@@ -70,12 +78,18 @@ impl Audio {
         })
     }
 
-    /// Starts a recording.
-    pub(super) async fn record(&self) -> Result<OutputStream, String> {
+    /// Starts a recording: by the microphone, where this build knows it and it can be opened, else by a program.
+    pub(super) async fn record(&self) -> Result<SoundSource, String> {
+        #[cfg(feature = "cpal")]
+        match Microphone::open().await {
+            Ok(microphone) => return Ok(SoundSource::Microphone(microphone)),
+            Err(reason) => tracing::debug!(reason, "a program records"),
+        }
         let (name, arguments) = self.recorder()?;
         self.create_folder()?;
         let started = self.programs.stream(self.program(name, arguments, None, LONGEST_PLAY)).await;
-        started.map_err(|error| format!("{name}: {error}"))
+        let stream = started.map_err(|error| format!("{name}: {error}"))?;
+        Ok(SoundSource::Program { stream, rest: Vec::new() })
     }
 
     /// Plays a file to its end, or until the token is cancelled.
@@ -99,6 +113,7 @@ impl Audio {
 
     /// Stores a recording for the time in which it is read.
     pub(super) fn store(&self, recording: &[u8]) -> Result<PathBuf, String> {
+        self.create_folder()?;
         let file = self.folder.join(format!("recording-{}.wav", hermes_types::random_hex(8)));
         write_private(&file, recording).map_err(|error| format!("{}: {error}", file.display()))?;
         Ok(file)
@@ -131,6 +146,46 @@ impl Audio {
     ) -> Program<'a> {
         let arguments = arguments.iter().map(OsString::from).chain(file.map(OsString::from)).collect();
         Program { name, arguments, directory: &self.folder, limit, stderr: StderrMode::Merge }
+    }
+}
+
+/// Where samples come from while something is recorded.
+pub(super) enum SoundSource {
+    Program {
+        stream: OutputStream,
+        /// Half a sample.
+        rest: Vec<u8>,
+    },
+    #[cfg(feature = "cpal")]
+    Microphone(Microphone),
+}
+
+impl SoundSource {
+    /// Returns the next samples, or `None` when there are no more. The future may be dropped without losing any.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<i16>>, String> {
+        match self {
+            Self::Program { stream, rest } => {
+                let Some(bytes) = stream.next().await.map_err(|error| error.to_string())? else {
+                    return Ok(None);
+                };
+                rest.extend(bytes);
+                let samples: Vec<i16> =
+                    rest.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect();
+                rest.drain(..samples.len() * 2);
+                Ok(Some(samples))
+            }
+            #[cfg(feature = "cpal")]
+            Self::Microphone(microphone) => microphone.next().await,
+        }
+    }
+
+    /// Returns what the program said.
+    pub(super) fn messages(&self) -> String {
+        match self {
+            Self::Program { stream, .. } => stream.messages(),
+            #[cfg(feature = "cpal")]
+            Self::Microphone(_) => String::new(),
+        }
     }
 }
 

@@ -1,16 +1,18 @@
 //! Voice mode of the screen: a key records, what was said becomes a message, answers are spoken.
 //!
-//! `recording` decides when a recording ends, `audio` runs the programs that record and play. Invariants: one thing happens at a
+//! `recording` decides when a recording ends, `audio` runs the programs that record and play, `microphone` records without one. Invariants: one thing happens at a
 //! time (recording, transcribing or speaking); recordings and speech are private files that are removed after use.
 
 mod audio;
+#[cfg(feature = "cpal")]
+mod microphone;
 mod recording;
 
 use std::sync::Arc;
 
 use hermes_config::settings::VoiceSettings;
 use hermes_config::{Config, ProgramSurface};
-use hermes_exec::{OutputStream, ProgramRunner};
+use hermes_exec::ProgramRunner;
 use hermes_task::TaskGroup;
 use hermes_text::spoken_words;
 use hermes_tools::{Speaker, Transcriber};
@@ -18,7 +20,7 @@ use hermes_tui::{ScreenHandle, VoiceActivity};
 use hermes_types::{Cancel, Clock};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use self::audio::Audio;
+use self::audio::{Audio, SoundSource};
 use self::recording::Recording;
 use crate::context::ProgramContext;
 use crate::wiring::program_runtime::ProgramConfig;
@@ -102,7 +104,12 @@ impl VoiceMode {
         Self {
             settings: VoiceSettings::from_config(config),
             audio: Audio::new(programs, folder.clone()),
-            transcriber: web::transcriber(clock, from),
+            transcriber: web::transcriber(clock, from).map(|mut transcriber| {
+                if let Some(screen) = screen.clone() {
+                    transcriber.progress = Arc::new(move |progress| screen.notice(progress));
+                }
+                transcriber
+            }),
             speaker: Speaker { folder, ..web::speaker(ProgramSurface::Cli, clock, from) },
             screen,
             is_on: false,
@@ -404,21 +411,15 @@ impl RecordingJob {
     async fn record(&self) -> Result<Recording, String> {
         let mut stream = self.audio.record().await?;
         let mut recording = Recording::new(&self.settings);
-        let (mut shown, mut rest) = (0, Vec::new());
+        let mut shown = 0;
         loop {
-            let bytes = tokio::select! {
+            let samples = tokio::select! {
                 biased;
                 () = self.cancel.cancelled() => return Ok(recording),
                 () = self.finish.cancelled() => return Ok(recording),
-                bytes = stream.next() => bytes,
+                samples = stream.next() => samples,
             };
-            let Some(bytes) = bytes.map_err(|error| error.to_string())? else {
-                return ended(&stream, recording);
-            };
-            rest.extend(bytes);
-            let samples: Vec<i16> =
-                rest.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect();
-            rest.drain(..samples.len() * 2);
+            let Some(samples) = samples? else { return ended(&stream, recording) };
             if recording.push(&samples).is_some() {
                 return Ok(recording);
             }
@@ -431,7 +432,7 @@ impl RecordingJob {
 }
 
 /// Judges a recording whose recorder ended by itself.
-fn ended(stream: &OutputStream, recording: Recording) -> Result<Recording, String> {
+fn ended(stream: &SoundSource, recording: Recording) -> Result<Recording, String> {
     if recording.has_speech() {
         return Ok(recording);
     }

@@ -1,7 +1,14 @@
-//! Turns recordings into text: by a command on this machine, or by a service that speaks OpenAI's protocol.
+//! Turns recordings into text: by a model in this process, by a command on this machine, or by a service that speaks OpenAI's
+//! protocol.
 //!
 //! The recording is only read; what a command writes goes into a folder of its own that is removed afterwards.
 
+#[cfg(feature = "whisper")]
+mod local_model;
+#[cfg(feature = "whisper")]
+mod model_download;
+
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +34,7 @@ const LONGEST_ANSWER: usize = 1024 * 1024;
 const WHISPER_PLACES: [&str; 3] = ["whisper", "/opt/homebrew/bin/whisper", "/usr/local/bin/whisper"];
 
 /// Turns recordings into text.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Transcriber {
     pub settings: TranscriptionSettings,
     pub http: LazyHttpClient,
@@ -35,6 +42,18 @@ pub struct Transcriber {
     pub clock: Arc<dyn Clock>,
     /// The folder for what a command writes.
     pub scratch: PathBuf,
+    /// The folder of downloaded speech models.
+    pub models: PathBuf,
+    /// Where speech models are downloaded from.
+    pub model_hub: String,
+    /// Told how far a download is.
+    pub progress: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl fmt::Debug for Transcriber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transcriber").field("settings", &self.settings).finish_non_exhaustive()
+    }
 }
 
 impl Transcriber {
@@ -54,7 +73,13 @@ impl Transcriber {
             return Err("the recording is larger than 25 MB".to_owned());
         }
         let words = match self.provider()? {
-            TranscriptionProvider::Local => self.by_command(recording, &suffix, cancel).await?,
+            #[cfg(feature = "whisper")]
+            TranscriptionProvider::Local if self.uses_model() => {
+                self.by_model(recording, &suffix, cancel).await?
+            }
+            TranscriptionProvider::Local | TranscriptionProvider::LocalCommand => {
+                self.by_command(recording, &suffix, cancel).await?
+            }
             TranscriptionProvider::Groq => {
                 let settings = &self.settings;
                 let key = key(settings.groq_key.as_ref(), "GROQ_API_KEY")?;
@@ -73,7 +98,21 @@ impl Transcriber {
     /// Says what is missing, if recordings cannot be turned into text.
     pub fn check(&self) -> Result<(), String> {
         self.require_enabled()?;
-        self.provider().map(drop)
+        match self.provider()? {
+            #[cfg(feature = "whisper")]
+            TranscriptionProvider::Local if self.uses_model() => self.check_model(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells whether the model in this process transcribes: its files are here, or no command could do it instead.
+    #[cfg(feature = "whisper")]
+    fn uses_model(&self) -> bool {
+        self.has_model() || !self.has_command()
+    }
+
+    fn has_command(&self) -> bool {
+        self.settings.command.is_some() || self.whisper().is_some()
     }
 
     fn require_enabled(&self) -> Result<(), String> {
@@ -86,7 +125,11 @@ impl Transcriber {
         if let Some(provider) = settings.provider {
             return Ok(provider);
         }
-        if settings.command.is_some() || self.whisper().is_some() {
+        #[cfg(feature = "whisper")]
+        if self.has_model() {
+            return Ok(TranscriptionProvider::Local);
+        }
+        if self.has_command() {
             return Ok(TranscriptionProvider::Local);
         }
         if settings.groq_key.is_some() {
@@ -95,9 +138,11 @@ impl Transcriber {
         if settings.openai_key.is_some() {
             return Ok(TranscriptionProvider::OpenAi);
         }
-        Err("no speech recognition is set up: install whisper, set HERMES_LOCAL_STT_COMMAND, or store GROQ_API_KEY or \
+        let local = if cfg!(feature = "whisper") { "set stt.provider to local" } else { "install whisper" };
+        Err(format!(
+            "no speech recognition is set up: {local}, set HERMES_LOCAL_STT_COMMAND, or store GROQ_API_KEY or \
              VOICE_TOOLS_OPENAI_KEY"
-            .to_owned())
+        ))
     }
 
     fn whisper(&self) -> Option<PathBuf> {
@@ -107,20 +152,16 @@ impl Transcriber {
     async fn by_command(&self, recording: &Path, suffix: &str, cancel: &Cancel) -> Result<String, String> {
         let whisper = self.whisper();
         if self.settings.command.is_none() && whisper.is_none() {
-            return Err(
-                "no local speech recognition: install whisper or set HERMES_LOCAL_STT_COMMAND".to_owned()
-            );
+            let built = if cfg!(feature = "whisper") { "" } else { " (this build has no model of its own)" };
+            return Err(format!(
+                "no local speech recognition: install whisper or set HERMES_LOCAL_STT_COMMAND{built}"
+            ));
         }
         let output = ScratchFolder::create(&self.scratch, recording)?;
         let mut input = recording.to_owned();
         if !matches!(suffix, "wav" | "aiff") && self.programs.find("ffmpeg").is_some() {
-            let converted = output.path.join("recording.wav");
-            let arguments = ["-loglevel", "error", "-i"].map(Into::into).into_iter();
-            let arguments =
-                arguments.chain([recording.into()]).chain(["-ac", "1", "-ar", "16000"].map(Into::into));
-            let arguments = arguments.chain([converted.clone().into(), "-y".into()]).collect();
-            match self.run("ffmpeg", arguments, &output.path, CONVERSION_TIMEOUT, cancel).await {
-                Ok(()) => input = converted,
+            match self.convert(recording, &output.path, cancel).await {
+                Ok(converted) => input = converted,
                 Err(reason) if cancel.is_cancelled() => return Err(reason),
                 // The recognizer may know what ffmpeg does not.
                 Err(reason) => tracing::debug!(reason, "a recording was not converted"),
@@ -146,6 +187,17 @@ impl Transcriber {
             self.run(&whisper.to_string_lossy(), arguments, &output.path, COMMAND_TIMEOUT, cancel).await?;
         }
         output.first_text()
+    }
+
+    /// Converts a recording to WAV as recognizers want it, into a folder.
+    async fn convert(&self, recording: &Path, folder: &Path, cancel: &Cancel) -> Result<PathBuf, String> {
+        let converted = folder.join("recording.wav");
+        let arguments = ["-loglevel", "error", "-i"].map(Into::into).into_iter();
+        let arguments = arguments.chain([recording.into()]);
+        let arguments = arguments.chain(["-ac", "1", "-ar", "16000", "-c:a", "pcm_s16le"].map(Into::into));
+        let arguments = arguments.chain([converted.clone().into(), "-y".into()]).collect();
+        self.run("ffmpeg", arguments, folder, CONVERSION_TIMEOUT, cancel).await?;
+        Ok(converted)
     }
 
     async fn run(
