@@ -108,6 +108,15 @@ impl FakeSignal {
         })
     }
 
+    /// Reacts to a message of the account, as people who know its number do.
+    pub fn reacts(&self, from: &str, timestamp: u64, emoji: &str) -> u64 {
+        let reaction = json!({
+            "emoji": emoji, "targetAuthor": ACCOUNT, "targetAuthorNumber": ACCOUNT, "targetAuthorUuid": ACCOUNT_UUID,
+            "targetSentTimestamp": timestamp, "isRemove": false,
+        });
+        self.sends(from, json!({"message": null, "reaction": reaction}))
+    }
+
     /// Writes a note to self on another device.
     pub fn notes(&self, text: &str) -> u64 {
         self.0.update(|world| {

@@ -9,7 +9,6 @@
 )]
 
 mod api;
-mod choices;
 #[cfg(feature = "matrix-encryption")]
 mod encryption;
 #[cfg(not(feature = "matrix-encryption"))]

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use super::api::path;
 use super::encryption::RoomEncryption;
 use super::event::{self, MatrixBody, MatrixMessage, RoomEvent};
+use super::inbound;
 use super::settings::EncryptionMode;
 use super::sign_in::MatrixSession;
 use super::sync::{MatrixListener, SyncScope};
-use super::{choices, inbound};
+use crate::choices;
 use crate::incoming_file::{SubmitOutcome, submit};
 
 /// The number of pages, and the events on each, that are read back where a sync was cut.

@@ -20,6 +20,7 @@ use hermes_types::{
 };
 use serde_json::{Value, json};
 
+use crate::choices::AskedQuestions;
 use crate::host::ChannelContext;
 use crate::options::Options;
 use crate::platform::{Platform, PlatformVariable, VariableKind};
@@ -89,13 +90,16 @@ struct WhatsAppCloudChannel {
     context: ChannelContext,
     /// The newest message of each chat, which the typing indicator refers to.
     newest: Mutex<HashMap<String, String>>,
+    /// The questions that reactions may answer.
+    questions: AskedQuestions,
 }
 
 fn open(options: &Options, context: ChannelContext) -> Result<Arc<dyn Channel>, String> {
     let settings = WhatsAppCloudSettings::read(options)?;
     let (client, clock) = (context.client.clone(), context.clock.clone());
     let rest = RestClient { client, clock, label: "WhatsApp", reason: outbound::reason };
-    Ok(Arc::new(WhatsAppCloudChannel { settings, rest, context, newest: Mutex::default() }))
+    let questions = AskedQuestions::new(NAME, context.host.clone());
+    Ok(Arc::new(WhatsAppCloudChannel { settings, rest, context, newest: Mutex::default(), questions }))
 }
 
 impl WhatsAppCloudChannel {
