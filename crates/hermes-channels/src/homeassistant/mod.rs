@@ -85,7 +85,7 @@ impl HomeAssistantChannel {
             let text = match piece {
                 ChatPart::Text { text } => text.clone(),
                 ChatPart::Picture(picture) => picture.fallback_text(),
-                ChatPart::File(file) => file_note(file, "Home Assistant"),
+                ChatPart::File(file) => file_note(file, "Home Assistant takes no files"),
             };
             self.notify(&text, &format!("hermes_{}_{at}", id_of(&reply.idempotency_key))).await?;
         }
