@@ -95,6 +95,10 @@ impl Channel for MattermostChannel {
         PLATFORM.abilities
     }
 
+    fn check(&self) -> BoxFuture<'_, Result<(), ChannelError>> {
+        Box::pin(async { Ok(self.api.fetch_identity().await.map(drop)?) })
+    }
+
     fn listen<'a>(
         &'a self,
         intake: &'a dyn Intake,

@@ -108,6 +108,10 @@ impl Channel for SignalChannel {
         PLATFORM.abilities
     }
 
+    fn check(&self) -> BoxFuture<'_, Result<(), ChannelError>> {
+        Box::pin(async { Ok(self.rpc.check().await?) })
+    }
+
     fn listen<'a>(
         &'a self,
         intake: &'a dyn Intake,

@@ -178,6 +178,10 @@ impl Channel for SmsChannel {
         PLATFORM.abilities
     }
 
+    fn check(&self) -> BoxFuture<'_, Result<(), ChannelError>> {
+        Box::pin(self.check_credentials())
+    }
+
     fn listen<'a>(
         &'a self,
         intake: &'a dyn Intake,

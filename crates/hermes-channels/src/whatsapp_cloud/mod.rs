@@ -109,8 +109,7 @@ impl WhatsAppCloudChannel {
                 "WHATSAPP_CLOUD_APP_SECRET is not set: no messages come in, because anybody could send them"
             );
         }
-        let fields = format!("{}?fields=display_phone_number", self.settings.phone_number_id);
-        self.call(Method::GET, &fields, None).await?;
+        self.fetch_number().await?;
         let handler = WhatsAppRequests { whatsapp: self, intake };
         let entrance = RequestEntrance {
             source: &self.settings.source,
@@ -120,6 +119,12 @@ impl WhatsAppCloudChannel {
         };
         let ready = || intake.report_connection(NAME, ConnectionStatus::Up);
         self.context.mounts.receive(entrance, &*self.context.clock, cancel, ready).await
+    }
+
+    /// Asks for the number, which also checks the token.
+    async fn fetch_number(&self) -> Result<(), ChannelError> {
+        let fields = format!("{}?fields=display_phone_number", self.settings.phone_number_id);
+        Ok(self.call(Method::GET, &fields, None).await.map(drop)?)
     }
 
     /// Calls the Graph API below its version.
@@ -156,6 +161,10 @@ impl Channel for WhatsAppCloudChannel {
 
     fn capabilities(&self) -> ChannelCapabilities {
         PLATFORM.abilities
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), ChannelError>> {
+        Box::pin(async { self.fetch_number().await })
     }
 
     fn listen<'a>(
