@@ -25,6 +25,8 @@ mod settings;
 mod sign_in;
 mod sync;
 mod take;
+#[cfg(feature = "matrix-encryption")]
+mod verification;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,6 +126,10 @@ impl Channel for MatrixChannel {
 
     fn capabilities(&self) -> ChannelCapabilities {
         PLATFORM.abilities
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), ChannelError>> {
+        Box::pin(self.check_token())
     }
 
     fn listen<'a>(

@@ -194,11 +194,11 @@ fn an_account_is_linked_to_a_person_when_it_is_let_in() {
         .file("memories/users/telegram/77/USER.md", "Ann keeps bees.")
         .file(
             "pairing/telegram-approved.json",
-            &json!({"77": {"user_name": "Ann", "approved_at": now}}).to_string(),
+            json!({"77": {"user_name": "Ann", "approved_at": now}}).to_string(),
         )
-        .file("pairing/slack-pending.json", &pending("ABCD2345", "U1"))
-        .file("pairing/discord-pending.json", &pending("WXYZ2345", "9"))
-        .file("pairing/matrix-pending.json", &pending("QRST2345", "@ann:x"))
+        .file("pairing/slack-pending.json", pending("ABCD2345", "U1"))
+        .file("pairing/discord-pending.json", pending("WXYZ2345", "9"))
+        .file("pairing/matrix-pending.json", pending("QRST2345", "@ann:x"))
         .build()
         .unwrap();
     let refused = hermes(&home, &["pairing", "approve", "slack", "ABCD2345", "--person", "who: me"]);
