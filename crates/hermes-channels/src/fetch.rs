@@ -82,7 +82,7 @@ fn classify_error(error: &Error) -> FetchError {
 }
 
 /// Returns the extension of an image format, recognised by the first bytes.
-fn sniff_extension(bytes: &[u8]) -> Option<&'static str> {
+pub(crate) fn sniff_extension(bytes: &[u8]) -> Option<&'static str> {
     let begins = |start: &[u8]| bytes.starts_with(start);
     match () {
         () if begins(b"\x89PNG") => Some("png"),

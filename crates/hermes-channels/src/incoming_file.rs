@@ -117,8 +117,12 @@ pub(crate) fn read_outgoing(file: &hermes_types::Attachment) -> Result<(String, 
     Ok((name, bytes))
 }
 
-/// Returns the text that takes the place of a file where a platform takes none.
-pub(crate) fn file_note(file: &hermes_types::Attachment, platform: &str) -> String {
-    let name = file.name.as_deref().or_else(|| file.path.rsplit('/').next()).unwrap_or("file");
-    format!("📎 {name} ({platform} takes no files; it stays on the computer Hermes runs on)")
+/// Returns the name of a file for people.
+pub(crate) fn file_name(file: &hermes_types::Attachment) -> &str {
+    file.name.as_deref().or_else(|| file.path.rsplit('/').next()).unwrap_or("file")
+}
+
+/// Returns the text that takes the place of a file that is not sent.
+pub(crate) fn file_note(file: &hermes_types::Attachment, why: &str) -> String {
+    format!("📎 {} ({why}; it stays on the computer Hermes runs on)", file_name(file))
 }

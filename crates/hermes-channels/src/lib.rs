@@ -7,6 +7,7 @@
 
 mod approval;
 mod backoff;
+mod choices;
 mod dingtalk;
 mod discord;
 mod email;

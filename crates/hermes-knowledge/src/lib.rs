@@ -5,10 +5,12 @@
 //! in memory between calls. Invariants: a file is replaced as a whole or not at all; text from a file is
 //! scanned and truncated before a caller gets it; an unreadable file is left out and never fails the turn.
 
+mod consolidation_schedule;
 mod context_files;
 mod invocation;
 mod memory;
 mod memory_history;
+mod memory_merge;
 mod memory_origin;
 mod person;
 mod personality;
@@ -18,12 +20,16 @@ mod skill_group;
 mod skills;
 mod soul;
 
+pub use consolidation_schedule::{ConsolidationSchedule, ConsolidationTarget};
 pub use context_files::project_context;
 pub use invocation::{LEARN, PLAN, PreloadedSkills, invoke_text};
 pub use memory::{
     MemoryChange, MemoryFile, MemoryLimits, MemoryRefusal, MemoryState, MemoryStore, USAGE_RULE,
 };
 pub use memory_history::{MemoryAuthor, MemoryRecord};
+pub use memory_merge::{
+    ConsolidatedFile, ConsolidationPlan, ConsolidationRequest, ContradictedNote, MergedNotes,
+};
 pub use person::{ChatIdentity, People, PersonName};
 pub use personality::{BUILT_IN as BUILT_IN_PERSONALITIES, Personality, personality, personality_names};
 pub use recall::{

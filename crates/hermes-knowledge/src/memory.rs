@@ -43,7 +43,7 @@ impl MemoryFile {
         [Self::Memory, Self::User].into_iter().find(|target| target.as_str() == text)
     }
 
-    fn file(self) -> &'static str {
+    pub(crate) fn file(self) -> &'static str {
         match self {
             Self::Memory => "MEMORY.md",
             Self::User => "USER.md",
@@ -161,7 +161,8 @@ impl MemoryStore {
                 "The file was changed since; undo the later changes first.",
             ));
         }
-        self.replace(target, &path, &entries, &record.before)?;
+        let origins = self.origins_put_back(target, &record.before);
+        self.replace_with(target, &path, &entries, &record.before, &origins)?;
         Ok(record)
     }
 
@@ -285,6 +286,18 @@ impl MemoryStore {
             return Ok(());
         }
         let origins = self.origins_after(target, before, after);
+        self.replace_with(target, path, before, after, &origins)
+    }
+
+    /// Replaces the entries of a locked file, whose origins are these from now on.
+    fn replace_with(
+        &self,
+        target: MemoryFile,
+        path: &Path,
+        before: &[String],
+        after: &[String],
+        origins: &Origins,
+    ) -> Result<(), MemoryRefusal> {
         if let Some(recorder) = &self.recorder {
             let mut added = after.iter().filter(|entry| !before.contains(entry));
             let origin = added.find_map(|entry| origins.get(entry)).cloned();
@@ -292,8 +305,40 @@ impl MemoryStore {
                 .record(&self.folder, target.as_str(), before, after, origin)
                 .map_err(|error| file_error(&error))?;
         }
-        memory_origin::write(&self.folder, target.file(), &origins).map_err(|error| file_error(&error))?;
+        memory_origin::write(&self.folder, target.file(), origins).map_err(|error| file_error(&error))?;
         write::replace(path, after.join(DELIMITER).as_bytes()).map_err(|error| file_error(&error))
+    }
+
+    /// Replaces the entries of a file by what a function makes of them and their origins; `None` leaves them as they are. Returns the
+    /// entries before.
+    pub(crate) fn rewrite(
+        &self,
+        target: MemoryFile,
+        change: impl FnOnce(&[String], &Origins) -> Result<Option<(Vec<String>, Origins)>, MemoryRefusal>,
+    ) -> Result<Option<(Vec<String>, MemoryState)>, MemoryRefusal> {
+        let (_lock, path) = self.lock(target)?;
+        let text = read(&path).unwrap_or_default();
+        let before = split(&text);
+        refuse_foreign(&path, &text, &before, self.limit(target))?;
+        let origins = memory_origin::read(&self.folder, target.file());
+        let Some((after, origins)) = change(&before, &origins)? else { return Ok(None) };
+        self.replace_with(target, &path, &before, &after, &origins)?;
+        Ok(Some((before, self.state_of(target, after, ""))))
+    }
+
+    /// Returns the origins of entries that are put back: those that they were written with.
+    fn origins_put_back(&self, target: MemoryFile, entries: &[String]) -> Origins {
+        let mut origins = memory_origin::read(&self.folder, target.file());
+        let recorded = self.history();
+        for entry in entries {
+            let mut added = recorded.iter().rev().filter(|record| record.target == target.as_str());
+            let origin = added.find(|record| record.added().any(|added| added == entry));
+            if let Some(origin) = origin.and_then(|record| record.origin.clone()) {
+                origins.entry(entry.clone()).or_insert(origin);
+            }
+        }
+        origins.retain(|entry, _| entries.contains(entry));
+        origins
     }
 
     /// Returns the origins after a change: an entry that takes the place of another keeps that one's.
@@ -324,7 +369,11 @@ impl MemoryStore {
         MemoryState { entries, usage, message }
     }
 
-    fn limit(&self, target: MemoryFile) -> usize {
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn limit(&self, target: MemoryFile) -> usize {
         match target {
             MemoryFile::Memory => self.limits.memory,
             MemoryFile::User => self.limits.user,
@@ -377,7 +426,7 @@ fn has_only_duplicates(text: &str, entries: &[String]) -> bool {
     text.split(DELIMITER).map(str::trim).all(|part| part.is_empty() || entries.iter().any(|e| e == part))
 }
 
-fn length(entries: &[String]) -> usize {
+pub(crate) fn length(entries: &[String]) -> usize {
     let chars: usize = entries.iter().map(|entry| entry.chars().count()).sum();
     chars + entries.len().saturating_sub(1) * DELIMITER.chars().count()
 }
@@ -387,7 +436,7 @@ fn usage(used: usize, limit: usize) -> String {
     format!("{percent}% — {}/{} chars", with_commas(used), with_commas(limit))
 }
 
-fn check_words(change: &MemoryChange) -> Result<(), MemoryRefusal> {
+pub(crate) fn check_words(change: &MemoryChange) -> Result<(), MemoryRefusal> {
     let content = match change {
         MemoryChange::Add { content } if as_entry(content).is_empty() => {
             return Err(MemoryRefusal::Incomplete("Content is required for 'add' action."));
@@ -443,7 +492,7 @@ fn apply_change(entries: &mut Vec<String>, change: &MemoryChange) -> Result<&'st
 }
 
 /// Removes lines that hold only `§`, because such a line would split the entry on the next read.
-fn as_entry(content: &str) -> String {
+pub(crate) fn as_entry(content: &str) -> String {
     content.lines().filter(|line| line.trim() != "§").collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 

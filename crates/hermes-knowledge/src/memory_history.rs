@@ -25,6 +25,8 @@ pub enum MemoryAuthor {
     Agent,
     /// A person, by a command.
     User,
+    /// The pass that tidies the files.
+    Consolidation,
 }
 
 /// A recorded change.

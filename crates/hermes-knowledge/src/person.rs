@@ -26,6 +26,11 @@ impl ChatIdentity {
         Self { platform: platform.to_owned(), user_id: user_id.to_owned() }
     }
 
+    /// Formats the account as the setting lists it.
+    pub fn listed_form(&self) -> String {
+        format!("{}:{}", self.platform, self.user_id)
+    }
+
     /// Parses `telegram:42`.
     pub fn parse(text: &str) -> Option<Self> {
         let (platform, user_id) = text.trim().split_once(':')?;
@@ -85,6 +90,17 @@ impl People {
                 .collect(),
             Some(_) => vec!["the whole entry".to_owned()],
         }
+    }
+
+    /// Returns the name under which an account is listed.
+    pub fn listed_name(&self, account: &ChatIdentity) -> Option<&str> {
+        let listed = self.listed.iter().find(|(_, accounts)| accounts.contains(account));
+        listed.map(|(name, _)| name.as_str())
+    }
+
+    /// Returns the accounts that are listed under a name.
+    pub fn listed_accounts(&self, name: &str) -> Option<&[ChatIdentity]> {
+        self.listed.iter().find(|(known, _)| known == name).map(|(_, accounts)| accounts.as_slice())
     }
 
     /// Returns whose account this is. `is_alone` tells that nobody else may talk to the agent on its platform.

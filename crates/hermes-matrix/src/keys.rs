@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use matrix_sdk_common::deserialized_responses::{VerificationLevel, VerificationState};
+use matrix_sdk_common::deserialized_responses::{
+    ProcessedToDeviceEvent, VerificationLevel, VerificationState,
+};
 use matrix_sdk_crypto::types::requests::AnyIncomingResponse;
 use matrix_sdk_crypto::vodozemac::megolm::DecryptionError;
 use matrix_sdk_crypto::{
@@ -22,6 +24,7 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::record_store::RecordStore;
 use crate::request::{KeyRequest, KeyRequestKind, read_response};
+use crate::verification::VerificationFlow;
 
 /// Messages of devices that nobody verified are read, as other programs do by default: who may use the agent is decided by the
 /// account that sent them.
@@ -72,8 +75,9 @@ impl MatrixKeys {
         self.machine.identity_keys().ed25519.to_base64()
     }
 
-    /// Takes what a sync says about keys and devices. When it returns, the keys that came are on disk.
-    pub async fn take_sync(&self, sync: &Value) -> Result<(), Error> {
+    /// Takes what a sync says about keys and devices. When it returns, the keys that came are on disk. Returns the verifications that
+    /// it is about.
+    pub async fn take_sync(&self, sync: &Value) -> Result<Vec<VerificationFlow>, Error> {
         let part = |pointer: &str| sync.pointer(pointer).cloned().unwrap_or_default();
         let to_device_events =
             part("/to_device/events").as_array().map(|events| events.iter().filter_map(raw).collect());
@@ -88,8 +92,12 @@ impl MatrixKeys {
             unused_fallback_keys: unused.as_deref(),
             next_batch_token: sync.get("next_batch").and_then(Value::as_str).map(str::to_owned),
         };
-        self.machine.receive_sync_changes(changes, &DECRYPTION).await.map_err(olm)?;
-        Ok(())
+        let (events, _) = self.machine.receive_sync_changes(changes, &DECRYPTION).await.map_err(olm)?;
+        let flow = |event: &ProcessedToDeviceEvent| {
+            let event: Value = serde_json::from_str(event.as_raw().json().get()).ok()?;
+            VerificationFlow::of_event(&event)
+        };
+        Ok(events.iter().filter_map(flow).collect())
     }
 
     /// Returns what must be asked of the server now.

@@ -11,9 +11,11 @@ mod pending_records;
 mod record_store;
 mod recovery;
 mod request;
+mod verification;
 
 pub use error::Error;
 pub use file::{EncryptedFile, decrypt_file, encrypt_file};
 pub use keys::{DecryptedEvent, MatrixKeys, RoomKeySharing};
 pub use recovery::{KeyBackup, SecretBundle};
-pub use request::{KeyRequest, KeyRequestKind};
+pub use request::{KeyRequest, KeyRequestKind, RoomEventRequest};
+pub use verification::{VerificationEmoji, VerificationFlow, VerificationPhase, VerificationRefusal};

@@ -35,6 +35,16 @@ pub struct KeyRequest {
     /// The path below `/_matrix/client/`.
     pub path: String,
     pub body: Value,
+    /// The event of a room that this sends. It must be encrypted first where the room is.
+    pub room_event: Option<RoomEventRequest>,
+}
+
+/// An event to send into a room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoomEventRequest {
+    pub room: String,
+    pub kind: String,
+    pub transaction: String,
 }
 
 impl KeyRequest {
@@ -43,7 +53,7 @@ impl KeyRequest {
             KeyRequestKind::ToDevice | KeyRequestKind::RoomMessage | KeyRequestKind::BackUpKeys => "PUT",
             _ => "POST",
         };
-        Self { id, kind, method, path: path.into(), body }
+        Self { id, kind, method, path: path.into(), body, room_event: None }
     }
 
     pub(crate) fn of(request: &OutgoingRequest) -> Result<Self, Error> {
@@ -75,7 +85,13 @@ impl KeyRequest {
             AnyOutgoingRequest::RoomMessage(message) => {
                 let kind = ruma::events::MessageLikeEventContent::event_type(&*message.content);
                 let path = format!("v3/rooms/{}/send/{kind}/{}", message.room_id, message.txn_id);
-                Ok(Self::new(id, KeyRequestKind::RoomMessage, path, to_json(&message.content)?))
+                let room_event = RoomEventRequest {
+                    room: message.room_id.to_string(),
+                    kind: kind.to_string(),
+                    transaction: message.txn_id.to_string(),
+                };
+                let request = Self::new(id, KeyRequestKind::RoomMessage, path, to_json(&message.content)?);
+                Ok(Self { room_event: Some(room_event), ..request })
             }
         }
     }

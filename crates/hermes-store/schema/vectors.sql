@@ -9,3 +9,9 @@ CREATE TABLE IF NOT EXISTS hx_vectors (
     scale REAL NOT NULL,
     numbers BLOB NOT NULL
 );
+-- The signs of the numbers of up to 256 vectors, for a first look. A name is a message (8 bytes) and the number of its session (4).
+CREATE TABLE IF NOT EXISTS hx_vector_blocks (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    names BLOB NOT NULL,
+    sketches BLOB NOT NULL
+);

@@ -42,6 +42,7 @@ mod title;
 mod transcript_import;
 mod turn;
 mod vector;
+mod vector_blocks;
 mod writer;
 
 use std::path::{Path, PathBuf};

@@ -26,6 +26,35 @@ impl Store {
         })
     }
 
+    /// Returns the session of one person that a name refers to, as [`Store::resolve`] does among all sessions.
+    pub fn resolve_of(
+        &self,
+        name: &str,
+        source: &str,
+        user: Option<&str>,
+    ) -> PendingResult<Option<SessionId>> {
+        let (name, source, user) = (name.to_owned(), source.to_owned(), user.map(str::to_owned));
+        self.read(move |scope| {
+            let is_own = |id: &SessionId| -> OperationResult<bool> {
+                let mut statement = scope.connection.prepare_cached(
+                    "SELECT 1 FROM sessions WHERE id = ?1 AND source = ?2 AND user_id IS ?3",
+                )?;
+                Ok(statement.exists(params![id.as_str(), source, user])?)
+            };
+            let exact = find_id(scope, &name)?.map(SessionId::new);
+            let named = series(scope, &name)?;
+            let (same, numbered): (Vec<_>, Vec<_>) = named.into_iter().partition(|(_, title)| *title == name);
+            let titled = numbered.into_iter().chain(same).map(|(id, _)| id);
+            for id in exact.into_iter().chain(titled) {
+                let newest = lineage::newest_continuation(scope, &id)?;
+                if is_own(&newest)? {
+                    return Ok(Some(newest));
+                }
+            }
+            Ok(None)
+        })
+    }
+
     /// Returns the session a name refers to: an exact id first, then the newest of the title's series.
     pub fn resolve(&self, name: &str) -> PendingResult<Option<SessionId>> {
         let name = name.to_owned();

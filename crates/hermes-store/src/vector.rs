@@ -1,10 +1,11 @@
-//! Vectors of messages: kept beside them, searched exactly.
+//! Vectors of messages: kept beside them, and compared with what is looked for.
 //!
 //! The tables are created with the first vector. A vector is stored as one byte per number and a scale, which is exact
-//! enough to order statements by how alike they are. Invariants: a search reads only vectors of the conversations that
+//! enough to order statements by how alike they are. Where there are many, a first look at their sketches (`vector_blocks.rs`)
+//! says which ones are compared. Invariants: a search reads only vectors of the conversations that
 //! may be read, its memory does not depend on their number, and vectors of another model are never compared.
 
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::{BTreeSet, BinaryHeap, HashSet};
 
 use hermes_types::{MessageId, SessionId};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -16,6 +17,7 @@ use crate::message::decode_content;
 use crate::pending_result::PendingResult;
 use crate::recall::{RecallCandidate, RecallReader, RecallScope};
 use crate::schema::table_exists;
+use crate::vector_blocks::{self, PackedRange, SketchedVector};
 use crate::writer::{Durability, OperationScope};
 
 const SCHEMA: &str = include_str!("../schema/vectors.sql");
@@ -23,6 +25,8 @@ const SCHEMA: &str = include_str!("../schema/vectors.sql");
 const MODEL: &str = "vector_model";
 /// The shortest text that gets a vector, in characters.
 const SHORTEST_TEXT: usize = 12;
+/// The number of vectors that are packed at once.
+const PACKED_AT_ONCE: usize = 4_096;
 /// The most characters of a message that are read for its vector.
 const LONGEST_TEXT: usize = 4_000;
 
@@ -86,8 +90,8 @@ impl Store {
 
 /// A vector of length 1, one byte per number.
 #[derive(Debug, Clone, PartialEq)]
-struct QuantizedVector {
-    numbers: Vec<i8>,
+pub(crate) struct QuantizedVector {
+    pub(crate) numbers: Vec<i8>,
     /// What one step of a number means.
     scale: f32,
 }
@@ -182,16 +186,21 @@ fn store(scope: &OperationScope<'_>, model: &str, vectors: &[(MessageId, Vec<f32
     let connection = scope.connection;
     connection.execute_batch(SCHEMA)?;
     if !is_of_model(connection, model)? {
-        connection.execute_batch("DELETE FROM hx_vectors")?;
+        connection.execute_batch("DELETE FROM hx_vectors; DELETE FROM hx_vector_blocks;")?;
         scope.execute_cached(
             "INSERT INTO hx_meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             params![MODEL, model],
         )?;
     }
+    if !vector_blocks::has_blocks(connection)? {
+        pack_all(scope)?;
+    }
+    let mut packed = Vec::new();
     for (id, vector) in vectors {
         // A text that points nowhere is stored as such, so that it is not asked for again.
         let quantized = QuantizedVector::new(vector);
-        let (scale, bytes) = quantized.map_or((0.0, Vec::new()), |vector| (vector.scale, vector.bytes()));
+        let (scale, bytes) =
+            quantized.as_ref().map_or((0.0, Vec::new()), |vector| (vector.scale, vector.bytes()));
         scope.execute_cached(
             "INSERT OR IGNORE INTO hx_vector_sessions (session_id)
              SELECT session_id FROM messages WHERE id = ?1",
@@ -203,8 +212,35 @@ fn store(scope: &OperationScope<'_>, model: &str, vectors: &[(MessageId, Vec<f32
              JOIN hx_vector_sessions s ON s.session_id = m.session_id WHERE m.id = ?1",
             params![id.0, f64::from(scale), bytes],
         )?;
+        let session: Option<i64> = connection
+            .prepare_cached("SELECT session FROM hx_vectors WHERE message_id = ?1")?
+            .query_row([id.0], |row| row.get(0))
+            .optional()?;
+        if let (Some(session), Some(quantized)) = (session, quantized) {
+            packed.push(SketchedVector::new(id.0, session, &quantized.numbers));
+        }
     }
-    Ok(())
+    vector_blocks::pack(scope, &packed)
+}
+
+/// Packs all vectors, for homes of earlier releases.
+fn pack_all(scope: &OperationScope<'_>) -> OperationResult<()> {
+    let mut statement =
+        scope.connection.prepare_cached("SELECT message_id, session, numbers FROM hx_vectors")?;
+    let mut rows = statement.query([])?;
+    let mut some = Vec::new();
+    while let Some(row) = rows.next()? {
+        let bytes = row.get_ref(2)?.as_blob().unwrap_or_default();
+        let numbers: Vec<i8> = bytes.iter().map(|byte| byte.cast_signed()).collect();
+        if !numbers.is_empty() {
+            some.push(SketchedVector::new(row.get(0)?, row.get(1)?, &numbers));
+        }
+        if some.len() >= PACKED_AT_ONCE {
+            vector_blocks::pack(scope, &some)?;
+            some.clear();
+        }
+    }
+    vector_blocks::pack(scope, &some)
 }
 
 /// A message among the best so far; the order is by how alike it is, the worst first.
@@ -228,22 +264,78 @@ impl Ord for Ranked {
     }
 }
 
+/// The best messages so far, up to a number.
+pub(crate) struct RankedMessages {
+    kept: usize,
+    best: BinaryHeap<Ranked>,
+    least: f32,
+}
+
+impl RankedMessages {
+    pub(crate) fn new(kept: usize) -> Self {
+        Self { kept, best: BinaryHeap::with_capacity(kept + 1), least: f32::MIN }
+    }
+
+    pub(crate) fn offer(&mut self, similarity: f32, id: i64) {
+        if self.best.len() >= self.kept && similarity <= self.least {
+            return;
+        }
+        self.best.push(Ranked { similarity, id });
+        if self.best.len() > self.kept {
+            self.best.pop();
+        }
+        self.least = self.best.peek().map_or(f32::MIN, |worst| worst.similarity);
+    }
+}
+
 fn search(
     scope: &OperationScope<'_>,
     wanted: &QuantizedVector,
     allowed: &RecallScope,
     most: usize,
 ) -> OperationResult<Vec<SimilarMessage>> {
+    let connection = scope.connection;
     let reader = RecallReader::new(scope, allowed)?;
     let sessions = reader.readable_sessions()?;
-    let may_read = session_marks(scope.connection, &sessions)?;
+    let may_read = session_marks(connection, &sessions)?;
     // More than are wanted, because some are left out when they are read.
-    let kept = most.saturating_mul(4);
-    let mut best: BinaryHeap<Ranked> = BinaryHeap::with_capacity(kept + 1);
-    let mut least = f32::MIN;
-    let mut statement =
-        scope.connection.prepare_cached("SELECT message_id, session, scale, numbers FROM hx_vectors")?;
-    let mut rows = statement.query([])?;
+    let mut best = RankedMessages::new(most.saturating_mul(4));
+    match vector_blocks::first_look(connection, wanted, &may_read)? {
+        None => compare(connection, "", [], wanted, &may_read, &mut best)?,
+        Some((candidates, PackedRange { oldest, newest })) => {
+            // A message that was stored twice has two sketches.
+            let ids: BTreeSet<i64> = candidates.best.into_iter().map(|ranked| ranked.id).collect();
+            for id in ids {
+                compare(connection, "WHERE message_id = ?1", [id], wanted, &may_read, &mut best)?;
+            }
+            // What an earlier release added has no sketch.
+            compare(connection, "WHERE message_id < ?1", [oldest], wanted, &may_read, &mut best)?;
+            compare(connection, "WHERE message_id > ?1", [newest], wanted, &may_read, &mut best)?;
+        }
+    }
+    let mut found = Vec::new();
+    for Ranked { similarity, id } in best.best.into_sorted_vec() {
+        let Some(message) = reader.read(id)? else { continue };
+        found.push(SimilarMessage { message, similarity, vector: vector_of(connection, id)? });
+        if found.len() == most {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Compares the vectors of a selection.
+fn compare(
+    connection: &Connection,
+    selection: &str,
+    parameters: impl rusqlite::Params,
+    wanted: &QuantizedVector,
+    may_read: &[bool],
+    best: &mut RankedMessages,
+) -> OperationResult<()> {
+    let sql = format!("SELECT message_id, session, scale, numbers FROM hx_vectors {selection}");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(parameters)?;
     while let Some(row) = rows.next()? {
         let session: i64 = row.get(1)?;
         let is_readable = usize::try_from(session).ok().and_then(|at| may_read.get(at)).copied();
@@ -261,23 +353,9 @@ fn search(
             reason = "the product of two vectors of bytes is below 2^24 here"
         )]
         let similarity = product(&wanted.numbers, bytes) as f32 * scale * wanted.scale;
-        if similarity > least || best.len() < kept {
-            best.push(Ranked { similarity, id: row.get(0)? });
-            if best.len() > kept {
-                best.pop();
-            }
-            least = best.peek().map_or(f32::MIN, |worst| worst.similarity);
-        }
+        best.offer(similarity, row.get(0)?);
     }
-    let mut found = Vec::new();
-    for Ranked { similarity, id } in best.into_sorted_vec() {
-        let Some(message) = reader.read(id)? else { continue };
-        found.push(SimilarMessage { message, similarity, vector: vector_of(scope.connection, id)? });
-        if found.len() == most {
-            break;
-        }
-    }
-    Ok(found)
+    Ok(())
 }
 
 /// Returns which numbers of `hx_vector_sessions` stand for these sessions.

@@ -16,4 +16,5 @@ mod all {
     mod requests;
     mod search;
     mod sessions;
+    mod vectors;
 }

@@ -85,6 +85,13 @@ impl FakeHomeAssistant {
         })
     }
 
+    /// Tells whether somebody listens to changes.
+    pub fn is_subscribed(&self) -> bool {
+        let is_open =
+            |known: &FakeHomeConnection| known.subscribed.is_some() && !known.frames.contains(&Value::Null);
+        self.0.read(|world| world.connections.values().any(is_open))
+    }
+
     #[track_caller]
     pub fn until_subscribed_blocking(&self) {
         self.0.until_blocking("a subscription", |world| {
@@ -263,7 +270,12 @@ impl EmulatedSocket for FakeHomeState {
     }
 
     fn next_frame(&mut self, connection: u64) -> Option<Value> {
-        self.connections.get_mut(&connection)?.frames.pop_front()
+        let known = self.connections.get_mut(&connection)?;
+        let frame = known.frames.pop_front();
+        if frame == Some(Value::Null) {
+            known.subscribed = None;
+        }
+        frame
     }
 
     fn disconnected(&mut self, connection: u64) {

@@ -149,6 +149,19 @@ impl FakeMattermost {
         })
     }
 
+    /// Adds a person's reaction to a post, by the name of its emoji.
+    pub fn reacts(&self, person: &str, post: &str, emoji: &str) {
+        self.0.update(|world| {
+            let at = world.now();
+            let reaction = json!({"user_id": person, "post_id": post, "emoji_name": emoji, "create_at": at});
+            let event = json!({
+                "event": "reaction_added", "seq": 2, "data": {"reaction": reaction.to_string()},
+                "broadcast": {"channel_id": world.posts.iter().find(|known| known.id == post).map(|known| &known.channel)},
+            });
+            world.broadcast(&event);
+        });
+    }
+
     pub fn post(&self, id: &str) -> Option<FakeMattermostPost> {
         self.0.read(|world| world.posts.iter().find(|post| post.id == id).cloned())
     }

@@ -3,7 +3,7 @@
 //! Written from the daemon's documentation; it shares no code with the channel. Events wait until a client is
 //! connected, as with `--receive-mode on-connection`; one that was written to a connection is gone.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use data_encoding::BASE64;
@@ -52,6 +52,11 @@ struct FakeSignalState {
     /// The number of streams to end.
     drops: usize,
     broken: bool,
+    /// True while no event is handed out.
+    paused: bool,
+    /// The events that were written to a stream.
+    handed_out: BTreeSet<String>,
+    last: Option<Value>,
     clock: u64,
     count: u64,
 }
@@ -108,6 +113,15 @@ impl FakeSignal {
         })
     }
 
+    /// Reacts to a message of the account, as people who know its number do.
+    pub fn reacts(&self, from: &str, timestamp: u64, emoji: &str) -> u64 {
+        let reaction = json!({
+            "emoji": emoji, "targetAuthor": ACCOUNT, "targetAuthorNumber": ACCOUNT, "targetAuthorUuid": ACCOUNT_UUID,
+            "targetSentTimestamp": timestamp, "isRemove": false,
+        });
+        self.sends(from, json!({"message": null, "reaction": reaction}))
+    }
+
     /// Writes a note to self on another device.
     pub fn notes(&self, text: &str) -> u64 {
         self.0.update(|world| {
@@ -158,6 +172,21 @@ impl FakeSignal {
         self.0.update(|world| world.refusals.push((method.to_owned(), (code, message.to_owned()))));
     }
 
+    /// Stops handing out events, or goes on.
+    pub fn set_paused(&self, paused: bool) {
+        self.0.update(|world| world.paused = paused);
+    }
+
+    /// Returns how many different events were written to a stream.
+    pub fn handed_out(&self) -> usize {
+        self.0.read(|world| world.handed_out.len())
+    }
+
+    /// Sends the last event again.
+    pub fn repeat_last(&self) {
+        self.0.update(|world| world.events.extend(world.last.clone()));
+    }
+
     /// Ends the stream.
     pub fn drop_stream(&self) {
         self.0.update(|world| world.drops += 1);
@@ -193,7 +222,9 @@ impl FakeSignalState {
             "source": from, "sourceNumber": from, "sourceUuid": uuid, "sourceName": format!("Name of {from}"),
             "sourceDevice": 1, "timestamp": timestamp, kind: data,
         });
-        self.events.push_back(json!({"envelope": envelope, "account": ACCOUNT}));
+        let event = json!({"envelope": envelope, "account": ACCOUNT});
+        self.last = Some(event.clone());
+        self.events.push_back(event);
     }
 
     fn push_note(&mut self, timestamp: u64, text: &str) {
@@ -342,7 +373,12 @@ impl EmulatedPlatform for FakeSignalState {
                         world.drops -= 1;
                         return Some(None);
                     }
-                    world.events.pop_front().map(Some)
+                    if world.paused {
+                        return None;
+                    }
+                    let event = world.events.pop_front()?;
+                    world.handed_out.insert(event.to_string());
+                    Some(Some(event))
                 });
                 let event = tokio::select! {
                     event = next => event,

@@ -2,7 +2,7 @@
 //!
 //! Written from the documentation of the API; it shares no code with the channel.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use data_encoding::BASE64;
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -28,6 +28,8 @@ pub struct FakeSms {
     pub sid: String,
     pub to: String,
     pub body: String,
+    /// The address of its file.
+    pub media_url: Option<String>,
     /// Seconds since the epoch.
     created: u64,
 }
@@ -51,6 +53,8 @@ struct FakeTwilioState {
     /// The status and body of each answered webhook.
     answers: Vec<(u16, String)>,
     last: Option<Vec<(String, String)>>,
+    /// The files of messages by their paths below the account: their types, and where they are kept.
+    media: BTreeMap<String, (String, String)>,
     /// The message whose webhook waits for its answer.
     asked: Option<ReceivedSms>,
     forge_next: bool,
@@ -71,6 +75,7 @@ impl FakeTwilio {
             waiting: VecDeque::new(),
             answers: Vec::new(),
             last: None,
+            media: BTreeMap::new(),
             asked: None,
             forge_next: false,
             count: 0,
@@ -90,6 +95,18 @@ impl FakeTwilio {
     /// Sends an SMS from a number to the agent, and returns its id.
     pub fn says(&self, from: &str, text: &str) -> String {
         self.sends(from, &[("Body", text), ("NumMedia", "0")])
+    }
+
+    /// Sends a file by MMS, which is kept at an address of another server, and returns the id of the message.
+    pub fn shares(&self, from: &str, text: &str, mime: &str, kept_at: &str) -> String {
+        let (base, count) = (self.base_url(), self.0.read(|world| world.count + 1));
+        let path = format!("/Messages/SM{count:032}/Media/ME{count:032}");
+        let url = format!("{base}/2010-04-01/Accounts/{ACCOUNT}{path}");
+        self.0.update(|world| world.media.insert(path, (mime.to_owned(), kept_at.to_owned())));
+        self.sends(
+            from,
+            &[("Body", text), ("NumMedia", "1"), ("MediaUrl0", &url), ("MediaContentType0", mime)],
+        )
     }
 
     /// Sends a message with these fields.
@@ -218,7 +235,7 @@ impl FakeTwilioState {
         if !to.starts_with('+') || !to.chars().skip(1).all(|c| c.is_ascii_digit()) {
             return refusal(400, 21211, &format!("The 'To' number {to} is not a valid phone number."));
         }
-        if text.is_empty() {
+        if text.is_empty() && field("MediaUrl").is_none() {
             return refusal(400, 21602, "Message body is required.");
         }
         if text.chars().count() > 1600 {
@@ -229,11 +246,36 @@ impl FakeTwilioState {
             sid: format!("SM{:032}", self.count),
             to,
             body: text.to_owned(),
+            media_url: field("MediaUrl").map(str::to_owned),
             created: seconds_now(),
         };
         let shown = sms.to_json();
         self.sent.push(sms);
         EmulatedReply::json(201, &shown)
+    }
+
+    /// Redirects to where a file is kept.
+    fn media(&self, path: &str) -> EmulatedReply {
+        match self.media.get(path) {
+            Some((_, kept_at)) => EmulatedReply {
+                headers: vec![("location", kept_at.clone())],
+                ..EmulatedReply::bytes(307, "text/plain", b"")
+            },
+            None => refusal(404, 20404, "The requested resource was not found"),
+        }
+    }
+
+    fn list_media(&self, message: &str) -> EmulatedReply {
+        let of_it = format!("/Messages/{message}/Media/");
+        let found: Vec<Value> = self
+            .media
+            .iter()
+            .filter(|(path, _)| path.starts_with(&of_it))
+            .map(|(path, (mime, _))| {
+                json!({"content_type": mime, "uri": format!("/2010-04-01/Accounts/{ACCOUNT}{path}.json")})
+            })
+            .collect();
+        EmulatedReply::json(200, &json!({"media_list": found, "page": 0}))
     }
 
     fn list(&self, target: &str) -> EmulatedReply {
@@ -270,6 +312,12 @@ impl EmulatedPlatform for FakeTwilioState {
             }
             ("POST", Some("/Messages.json")) => self.create(&request.body),
             ("GET", Some("/Messages.json")) => self.list(&request.target),
+            ("GET", Some(path)) if path.ends_with("/Media.json") => {
+                let message =
+                    path.strip_prefix("/Messages/").and_then(|rest| rest.strip_suffix("/Media.json"));
+                self.list_media(message.unwrap_or_default())
+            }
+            ("GET", Some(path)) => self.media(path),
             _ => refusal(404, 20404, "The requested resource was not found"),
         }
     }

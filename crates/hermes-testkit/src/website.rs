@@ -25,6 +25,7 @@ pub struct TestWebsite {
 struct WebsiteState {
     pages: BTreeMap<String, Page>,
     visits: Vec<String>,
+    headers: Vec<(String, String)>,
 }
 
 #[derive(Debug, Clone)]
@@ -71,6 +72,12 @@ impl TestWebsite {
         format!("http://{}{path}", self.address)
     }
 
+    /// Returns the values of a header, written in small letters, of all requests.
+    pub fn headers(&self, name: &str) -> Vec<String> {
+        let of_it = |(known, value): &(String, String)| (known == name).then(|| value.clone());
+        self.state.read(|shelf| shelf.headers.iter().filter_map(of_it).collect())
+    }
+
     /// Returns the requested paths, in order.
     pub fn visits(&self) -> Vec<String> {
         self.state.read(|shelf| shelf.visits.clone())
@@ -95,6 +102,9 @@ async fn serve_connection(stream: TcpStream, shelf: Arc<WatchedValue<WebsiteStat
         let path = message.target.split('?').next().unwrap_or_default().to_owned();
         let page = shelf.update(|shelf| {
             shelf.visits.push(path.clone());
+            shelf
+                .headers
+                .extend(message.headers.iter().map(|(name, value)| (name.to_lowercase(), value.clone())));
             shelf.pages.get(&path).cloned()
         });
         let nothing =

@@ -27,7 +27,7 @@ impl PlatformRequest {
 pub struct PlatformResponse {
     pub status: u16,
     pub content_type: &'static str,
-    pub body: String,
+    pub body: Vec<u8>,
 }
 
 impl PlatformResponse {
@@ -37,7 +37,7 @@ impl PlatformResponse {
     }
 
     pub fn text(status: u16, body: impl Into<String>) -> Self {
-        Self { status, content_type: "text/plain; charset=utf-8", body: body.into() }
+        Self { status, content_type: "text/plain; charset=utf-8", body: body.into().into_bytes() }
     }
 }
 

@@ -150,6 +150,11 @@ pub trait Channel: Send + Sync {
         ChannelCapabilities::default()
     }
 
+    /// Checks the credentials by a call that changes nothing, where the platform has one.
+    fn check(&self) -> BoxFuture<'_, Result<(), ChannelError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Receives messages until cancelled. `intake` resolves once the envelope is committed; only then may the
     /// channel acknowledge the message to the platform.
     fn listen<'a>(

@@ -27,6 +27,7 @@ pub(crate) mod insights;
 pub(crate) mod login;
 pub(crate) mod logs;
 pub(crate) mod man;
+pub(crate) mod matrix;
 pub(crate) mod mcp;
 pub(crate) mod memory;
 pub(crate) mod model;

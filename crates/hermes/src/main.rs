@@ -143,6 +143,7 @@ fn run(cli: Cli, context: &ProgramContext, output: &Console) -> anyhow::Result<E
         CliCommand::Secrets { command } => command::secrets::run(command, context, output),
         CliCommand::Security { command } => command::security::run(command, context, output),
         CliCommand::Debug { command } => command::debug::run(command, context, output),
+        CliCommand::Matrix { command } => command::matrix::run(command, context, output),
         CliCommand::Slack { command } => command::slack::run(command, context, output),
         CliCommand::WhatsApp(arguments) => command::whatsapp::run(&arguments, context, output),
         CliCommand::Claw { command: ClawCommand::Migrate(arguments) } => {

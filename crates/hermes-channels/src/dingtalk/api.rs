@@ -80,6 +80,10 @@ impl DingTalkApi {
         self.rest.call(request.map_err(|error| RestError::network(&error))?).await
     }
 
+    pub(super) async fn check_credentials(&self) -> Result<(), ChannelError> {
+        Ok(self.access_token().await.map(drop)?)
+    }
+
     async fn access_token(&self) -> Result<Secret, RestError> {
         let now = self.rest.clock.monotonic();
         let known = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();

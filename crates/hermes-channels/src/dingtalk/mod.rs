@@ -89,6 +89,10 @@ impl Channel for DingTalkChannel {
         PLATFORM.abilities
     }
 
+    fn check(&self) -> BoxFuture<'_, Result<(), ChannelError>> {
+        Box::pin(async { self.api.check_credentials().await })
+    }
+
     fn listen<'a>(
         &'a self,
         intake: &'a dyn Intake,

@@ -150,6 +150,10 @@ impl Channel for DiscordChannel {
         PLATFORM.abilities
     }
 
+    fn check(&self) -> BoxFuture<'_, Result<(), ChannelError>> {
+        Box::pin(async { Ok(self.api.get("/users/@me").await.map(drop)?) })
+    }
+
     fn listen<'a>(
         &'a self,
         intake: &'a dyn Intake,

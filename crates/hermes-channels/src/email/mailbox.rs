@@ -131,6 +131,12 @@ impl EmailChannel {
         }
     }
 
+    /// Signs in at both servers.
+    pub(super) async fn check_sign_in(&self) -> Result<(), ChannelError> {
+        ImapClient::connect(&self.settings, &self.context).await?.close().await;
+        SmtpClient::connect(&self.settings, &self.context).await.map(drop)
+    }
+
     /// Signs in where mails are sent, so that a wrong password is known before the first answer.
     async fn check_sending(&self) -> Result<(), ChannelError> {
         match SmtpClient::connect(&self.settings, &self.context).await {

@@ -115,6 +115,10 @@ impl Channel for EmailChannel {
         PLATFORM.abilities
     }
 
+    fn check(&self) -> BoxFuture<'_, Result<(), ChannelError>> {
+        Box::pin(self.check_sign_in())
+    }
+
     fn listen<'a>(
         &'a self,
         intake: &'a dyn Intake,

@@ -85,11 +85,27 @@ impl HomeAssistantChannel {
             let text = match piece {
                 ChatPart::Text { text } => text.clone(),
                 ChatPart::Picture(picture) => picture.fallback_text(),
-                ChatPart::File(file) => file_note(file, "Home Assistant"),
+                ChatPart::File(file) => file_note(file, "Home Assistant takes no files"),
             };
             self.notify(&text, &format!("hermes_{}_{at}", id_of(&reply.idempotency_key))).await?;
         }
         Ok(DeliveryReceipt { message_ids: Vec::new(), certainty: DeliveryCertainty::Once })
+    }
+
+    async fn check_token(&self) -> Result<(), ChannelError> {
+        let url = self.settings.base.join("api/");
+        let url = url.map_err(|_| ChannelError::Refused("HASS_URL is not a web address".to_owned()))?;
+        let request = HttpRequest::new(Method::GET, url)
+            .bearer(&self.settings.token)
+            .map_err(|error| RestError::network(&error).error)?;
+        self.call(request).await
+    }
+
+    async fn call(&self, request: HttpRequest) -> Result<(), ChannelError> {
+        self.rest.call(request).await.map(drop).map_err(|failure| match failure.error {
+            ChannelError::Reauthorise(_) => ChannelError::Reauthorise(settings::REVOKED.to_owned()),
+            error => error,
+        })
     }
 
     /// Creates a notification. A second one with the same id takes the place of the first.
@@ -102,10 +118,7 @@ impl HomeAssistantChannel {
             .and_then(|request| request.json(&body))
             .map_err(|error| RestError::network(&error).error)?;
         // A repeated notification has the same id, so that nothing can be said twice.
-        self.rest.call(request).await.map(drop).map_err(|failure| match failure.error {
-            ChannelError::Reauthorise(_) => ChannelError::Reauthorise(settings::REVOKED.to_owned()),
-            error => error,
-        })
+        self.call(request).await
     }
 }
 
@@ -121,6 +134,10 @@ impl Channel for HomeAssistantChannel {
 
     fn capabilities(&self) -> ChannelCapabilities {
         PLATFORM.abilities
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), ChannelError>> {
+        Box::pin(self.check_token())
     }
 
     fn listen<'a>(

@@ -15,6 +15,7 @@ use super::rooms::RoomFacts;
 use super::settings::EncryptionMode;
 use super::sign_in::MatrixSession;
 use super::take::DecryptionFailure;
+use super::verification::{OpenVerifications, forget_shown};
 use crate::host::ChannelHost;
 
 /// Tells whether this build can encrypt.
@@ -39,6 +40,7 @@ pub(super) struct RoomEncryption {
     pub(super) keys: MatrixKeys,
     /// Held by the one who asks the server something for the keys.
     pub(super) gate: tokio::sync::Mutex<()>,
+    pub(super) verifications: OpenVerifications,
 }
 
 pub(super) fn failed(error: &Error) -> ChannelError {
@@ -89,7 +91,11 @@ impl MatrixChannel {
         set_other_device_aside(&file, session, device)?;
         let is_new = !file.exists();
         let keys = MatrixKeys::open(&file, &session.user, device).await.map_err(|error| failed(&error))?;
-        let encryption = Arc::new(RoomEncryption { keys, gate: tokio::sync::Mutex::default() });
+        let encryption = Arc::new(RoomEncryption {
+            keys,
+            gate: tokio::sync::Mutex::default(),
+            verifications: OpenVerifications::default(),
+        });
         if let Err(error) =
             (KeyExchange { channel: self, session, encryption: &encryption }).start(device).await
         {
@@ -100,6 +106,7 @@ impl MatrixChannel {
             }
             return Err(error);
         }
+        forget_shown(&*self.context.host);
         *open = Some(encryption.clone());
         Ok(Some(encryption))
     }
@@ -173,7 +180,9 @@ impl MatrixChannel {
 impl RoomEncryption {
     /// Takes what a sync says about keys. They are on disk when this returns.
     pub(super) async fn take_sync(&self, sync: &Value) -> Result<(), ChannelError> {
-        self.keys.take_sync(sync).await.map_err(|error| failed(&error))
+        let flows = self.keys.take_sync(sync).await.map_err(|error| failed(&error))?;
+        self.note_verifications(flows);
+        Ok(())
     }
 
     /// Remembers that a room is encrypted. Returns how, also when the server denies it later.

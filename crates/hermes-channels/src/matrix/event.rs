@@ -112,6 +112,14 @@ pub(super) fn parse(event: &Value, me: &str) -> Option<RoomEvent> {
     }
 }
 
+/// Tells whether an event belongs to the verification of a device.
+pub(super) fn is_of_verification(event: &Value) -> bool {
+    let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
+    let message = event.pointer("/content/msgtype").and_then(Value::as_str).unwrap_or_default();
+    kind.starts_with("m.key.verification.")
+        || kind == "m.room.message" && message == "m.key.verification.request"
+}
+
 /// Returns the event that a content relates to in that way.
 fn relation(content: &Value, kind: &str) -> Option<String> {
     let relation = content.get("m.relates_to")?;

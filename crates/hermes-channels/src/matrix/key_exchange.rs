@@ -2,7 +2,9 @@
 //!
 //! Invariant: one request of each kind is under way at a time.
 
-use hermes_matrix::{Error, KeyBackup, KeyRequest, KeyRequestKind, RoomKeySharing, SecretBundle};
+use hermes_matrix::{
+    Error, KeyBackup, KeyRequest, KeyRequestKind, RoomEventRequest, RoomKeySharing, SecretBundle,
+};
 use hermes_net::Method;
 use hermes_types::ChannelError;
 use serde_json::{Value, json};
@@ -41,7 +43,7 @@ impl KeyExchange<'_> {
         }
         // What changed while no sync was read is not known.
         keys.doubt_devices().await.map_err(|error| failed(&error))?;
-        self.pump().await?;
+        self.pump_keys().await?;
         let own = keys.query_own().map_err(|error| failed(&error))?;
         self.ask_and_confirm(&own).await?;
         if let Err(error) = self.set_up_identity().await {
@@ -62,6 +64,46 @@ impl KeyExchange<'_> {
 
     /// Asks the server what the keys need.
     pub(super) async fn pump(&self) -> Result<(), ChannelError> {
+        self.pump_keys().await?;
+        // Those into rooms are encrypted, which needs the gate.
+        let requests = self.encryption.keys.requests().await.map_err(|error| failed(&error))?;
+        self.send_all(requests.into_iter().filter(|request| request.room_event.is_some())).await
+    }
+
+    /// Sends requests that do not wait in the keys.
+    pub(super) async fn send_all(
+        &self,
+        requests: impl IntoIterator<Item = KeyRequest>,
+    ) -> Result<(), ChannelError> {
+        for request in requests {
+            match &request.room_event {
+                None => self.ask_and_confirm(&request).await?,
+                Some(event) => {
+                    let answer = self.send_into_room(event, &request.body).await?;
+                    self.encryption.keys.confirm(&request, &answer).await.map_err(|error| failed(&error))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends an event into a room, encrypted where the room is.
+    async fn send_into_room(&self, event: &RoomEventRequest, content: &Value) -> Result<Value, ChannelError> {
+        let facts = self.channel.room(self.session, &event.room).await?;
+        let encrypted;
+        let (kind, content) = if facts.encryption.is_some() {
+            let plain = (event.kind.as_str(), content);
+            encrypted = self.channel.encrypt(self.session, &event.room, &facts, plain).await?;
+            ("m.room.encrypted", &encrypted)
+        } else {
+            (event.kind.as_str(), content)
+        };
+        let target = format!("v3/rooms/{}", path(&[&event.room, "send", kind, &event.transaction]));
+        Ok(self.channel.api.call(&self.session.token, Method::PUT, &target, Some(content)).await?)
+    }
+
+    /// Asks the server what the keys need, but for events of rooms.
+    async fn pump_keys(&self) -> Result<(), ChannelError> {
         let _gate = self.encryption.gate.lock().await;
         self.pump_alone().await
     }
@@ -69,7 +111,8 @@ impl KeyExchange<'_> {
     /// Asks the server what the keys need, while nobody else does.
     async fn pump_alone(&self) -> Result<(), ChannelError> {
         for _ in 0..ROUNDS {
-            let requests = self.encryption.keys.requests().await.map_err(|error| failed(&error))?;
+            let mut requests = self.encryption.keys.requests().await.map_err(|error| failed(&error))?;
+            requests.retain(|request| request.room_event.is_none());
             if requests.is_empty() {
                 break;
             }

@@ -9,7 +9,6 @@
 )]
 
 mod api;
-mod choices;
 #[cfg(feature = "matrix-encryption")]
 mod encryption;
 #[cfg(not(feature = "matrix-encryption"))]
@@ -26,6 +25,8 @@ mod settings;
 mod sign_in;
 mod sync;
 mod take;
+#[cfg(feature = "matrix-encryption")]
+mod verification;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,6 +126,10 @@ impl Channel for MatrixChannel {
 
     fn capabilities(&self) -> ChannelCapabilities {
         PLATFORM.abilities
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), ChannelError>> {
+        Box::pin(self.check_token())
     }
 
     fn listen<'a>(

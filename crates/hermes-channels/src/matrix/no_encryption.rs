@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::MatrixChannel;
 use super::rooms::RoomFacts;
 use super::sign_in::MatrixSession;
+use super::sync::{MatrixListener, SyncScope};
 use super::take::DecryptionFailure;
 
 /// Tells whether this build can encrypt.
@@ -78,8 +79,44 @@ impl MatrixChannel {
     }
 }
 
+impl MatrixListener<'_> {
+    pub(super) async fn prepare_verifications(
+        &self,
+        _: &SyncScope,
+        encryption: &RoomEncryption,
+        _: &Value,
+    ) -> Result<(), ChannelError> {
+        match *encryption {}
+    }
+
+    pub(super) async fn know_devices(
+        &self,
+        _: &SyncScope,
+        encryption: &RoomEncryption,
+        _: &[String],
+    ) -> Result<(), ChannelError> {
+        match *encryption {}
+    }
+
+    pub(super) async fn advance_verifications(
+        &self,
+        _: &SyncScope,
+        encryption: &RoomEncryption,
+    ) -> Result<(), ChannelError> {
+        match *encryption {}
+    }
+}
+
 impl AbsentEncryption {
     pub(super) async fn take_sync(&self, _: &Value) -> Result<(), ChannelError> {
+        match *self {}
+    }
+
+    pub(super) fn is_verifying(&self) -> bool {
+        match *self {}
+    }
+
+    pub(super) async fn take_room_verification(&self, _: &str, _: &Value) -> Result<bool, ChannelError> {
         match *self {}
     }
 

@@ -15,10 +15,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::MatrixChannel;
 use super::api::{code, path};
-use super::choices;
 use super::rooms::RoomFacts;
 use super::settings::EncryptionMode;
 use super::sign_in::MatrixSession;
+use crate::choices;
 use crate::fetch::fetch_picture;
 use crate::incoming_file::read_outgoing;
 use crate::rest::RestError;

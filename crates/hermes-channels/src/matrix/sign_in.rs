@@ -42,6 +42,18 @@ impl MatrixChannel {
         Ok(made)
     }
 
+    /// Checks an access token. A password is not tried: each sign-in is another device.
+    pub(super) async fn check_token(&self) -> Result<(), ChannelError> {
+        match &self.settings.login {
+            MatrixLogin::Token(token) => match self.confirm(token).await {
+                Ok(_) => Ok(()),
+                Err(failure) if matches!(failure.error, ChannelError::Reauthorise(_)) => Err(revoked()),
+                Err(failure) => Err(failure.error),
+            },
+            MatrixLogin::Password { .. } => Ok(()),
+        }
+    }
+
     /// Forgets a session whose token the server refused; the next call signs in again, where there is a password.
     pub(super) async fn refused_session(&self, error: ChannelError) -> ChannelError {
         match &self.settings.login {

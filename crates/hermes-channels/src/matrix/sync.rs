@@ -18,6 +18,8 @@ use crate::backoff::Backoff;
 const DOCUMENT: &str = "matrix_sync.json";
 /// How long the server may hold a sync that has nothing new.
 const HOLD: Duration = Duration::from_secs(30);
+/// The same while a person compares emoji, whose answer is looked for in between.
+const VERIFYING_HOLD: Duration = Duration::from_secs(1);
 /// How long a response may take, so that a connection that fell silent is given up.
 const PATIENCE: Duration = Duration::from_secs(50);
 /// The first sync of an account collects a lot.
@@ -82,7 +84,14 @@ impl MatrixListener<'_> {
         let mut scope = SyncScope { session, encryption, begin: since.is_none().then_some(begin) };
         let mut is_up = false;
         while !self.cancel.is_cancelled() {
-            let sync = self.fetch(&scope.session, since.as_deref(), is_up).await?;
+            let is_verifying = scope.encryption.as_ref().is_some_and(|encryption| encryption.is_verifying());
+            let hold = match (is_up, is_verifying) {
+                // The first response comes at once and shows that the connection works.
+                (false, _) => Duration::ZERO,
+                (true, false) => HOLD,
+                (true, true) => VERIFYING_HOLD,
+            };
+            let sync = self.fetch(&scope.session, since.as_deref(), hold).await?;
             if !self.take_sync(&scope, &sync, since.as_deref()).await? {
                 return Ok(());
             }
@@ -109,10 +118,9 @@ impl MatrixListener<'_> {
         &self,
         session: &MatrixSession,
         since: Option<&str>,
-        is_up: bool,
+        hold: Duration,
     ) -> Result<Value, ChannelError> {
-        // The first response comes at once and shows that the connection works.
-        let hold = if is_up { HOLD.as_millis().to_string() } else { "0".to_owned() };
+        let hold = hold.as_millis().to_string();
         let mut query = vec![("filter", FILTER), ("timeout", hold.as_str())];
         query.extend(since.map(|since| ("since", since)));
         let patience = if since.is_some() { PATIENCE } else { FIRST_PATIENCE };
@@ -129,6 +137,7 @@ impl MatrixListener<'_> {
         let channel = self.channel;
         channel.rooms.note_changes(sync);
         if let Some(encryption) = &scope.encryption {
+            self.prepare_verifications(scope, encryption, sync).await?;
             encryption.take_sync(sync).await?;
             if let Err(error) = channel.pump(&scope.session, encryption).await {
                 if matches!(error, ChannelError::Reauthorise(_)) {
@@ -156,6 +165,14 @@ impl MatrixListener<'_> {
                     return Ok(false);
                 }
             }
+        }
+        if let Some(encryption) = scope.encryption.as_ref().filter(|encryption| encryption.is_verifying())
+            && let Err(error) = self.advance_verifications(scope, encryption).await
+        {
+            if matches!(error, ChannelError::Reauthorise(_)) {
+                return Err(error);
+            }
+            tracing::warn!(%error, "a verification could not go on; it is tried again");
         }
         Ok(true)
     }

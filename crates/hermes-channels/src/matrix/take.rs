@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use super::api::path;
 use super::encryption::RoomEncryption;
 use super::event::{self, MatrixBody, MatrixMessage, RoomEvent};
+use super::inbound;
 use super::settings::EncryptionMode;
 use super::sign_in::MatrixSession;
 use super::sync::{MatrixListener, SyncScope};
-use super::{choices, inbound};
+use crate::choices;
 use crate::incoming_file::{SubmitOutcome, submit};
 
 /// The number of pages, and the events on each, that are read back where a sync was cut.
@@ -64,11 +65,33 @@ impl MatrixListener<'_> {
         room: &str,
         raw: &Value,
     ) -> Result<bool, ChannelError> {
+        if self.take_verification(scope, room, raw).await? {
+            return Ok(true);
+        }
         let Some(event) = event::parse(raw, &scope.session.user) else { return Ok(true) };
         if let RoomEvent::Encrypted { sender, .. } = &event {
             return self.take_encrypted(scope, room, raw, sender).await;
         }
         self.take_plain(scope, room, event, false).await
+    }
+
+    /// Takes an event of a verification in a room.
+    async fn take_verification(
+        &self,
+        scope: &SyncScope,
+        room: &str,
+        event: &Value,
+    ) -> Result<bool, ChannelError> {
+        let (Some(encryption), Some(sender)) =
+            (&scope.encryption, event.get("sender").and_then(Value::as_str))
+        else {
+            return Ok(false);
+        };
+        if sender == scope.session.user || !event::is_of_verification(event) {
+            return Ok(false);
+        }
+        self.know_devices(scope, encryption, &[sender.to_owned()]).await?;
+        encryption.take_room_verification(room, event).await
     }
 
     async fn take_encrypted(
@@ -116,6 +139,9 @@ impl MatrixListener<'_> {
         room: &str,
         plain: &Value,
     ) -> Result<bool, ChannelError> {
+        if self.take_verification(scope, room, plain).await? {
+            return Ok(true);
+        }
         match event::parse(plain, &scope.session.user) {
             Some(event) => self.take_plain(scope, room, event, true).await,
             None => Ok(true),

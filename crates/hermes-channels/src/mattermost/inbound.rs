@@ -4,7 +4,9 @@ use hermes_types::{ChatAddress, ChatKind, ChatPart, Envelope, Sender, Timestamp}
 use serde_json::Value;
 
 use super::api::MattermostIdentity;
+use super::outbound::emoji;
 use super::settings::{MattermostSettings, ReplyMode};
+use crate::choices::IncomingReaction;
 
 /// A post of a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,6 +150,22 @@ pub(super) fn message_text(text: &str, me: &MattermostIdentity, commands: &[Stri
     }
 }
 
+/// Parses an event about a reaction of a person.
+pub(super) fn parse_reaction(frame: &Value, me: &MattermostIdentity) -> Option<IncomingReaction> {
+    // The reaction is JSON within a text.
+    let reaction: Value = serde_json::from_str(frame.pointer("/data/reaction")?.as_str()?).ok()?;
+    let text = |key: &str| reaction.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let (user, post, name) = (text("user_id")?, text("post_id")?, text("emoji_name")?);
+    let created = reaction.get("create_at").and_then(Value::as_i64).unwrap_or_default();
+    (user != me.id).then(|| IncomingReaction {
+        key: format!("{post}|{user}|{name}|{created}"),
+        target: post.to_owned(),
+        emoji: emoji(name).to_owned(),
+        sender: Sender { user_id: Some(user.to_owned()), ..Sender::default() },
+        at: sent_at(created),
+    })
+}
+
 /// Converts a post to an envelope.
 pub(super) fn envelope(
     post: &MattermostPost,
@@ -163,8 +181,6 @@ pub(super) fn envelope(
         // A question opens a thread; the root of a thread is never itself a reply.
         address.thread_id.get_or_insert_with(|| post.id.clone());
     }
-    #[expect(clippy::cast_precision_loss, reason = "milliseconds since the epoch fit a double")]
-    let received_at = Timestamp(post.created as f64 / 1000.0);
     Envelope {
         platform: super::NAME.to_owned(),
         platform_key: post.id.clone(),
@@ -181,8 +197,14 @@ pub(super) fn envelope(
         reply_to_text: None,
         skill: None,
         quiet_ms: 0,
-        received_at,
+        received_at: sent_at(post.created),
     }
+}
+
+/// Converts Mattermost's time, which counts milliseconds.
+fn sent_at(created: i64) -> Timestamp {
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds since the epoch fit a double")]
+    Timestamp(created as f64 / 1000.0)
 }
 
 #[cfg(test)]

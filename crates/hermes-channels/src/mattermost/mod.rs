@@ -21,6 +21,7 @@ use serde_json::json;
 
 use self::api::MattermostApi;
 use self::settings::MattermostSettings;
+use crate::choices::AskedQuestions;
 use crate::host::ChannelContext;
 use crate::options::Options;
 use crate::platform::{Platform, PlatformVariable, VariableKind};
@@ -70,6 +71,8 @@ struct MattermostChannel {
     settings: MattermostSettings,
     api: MattermostApi,
     context: ChannelContext,
+    /// The questions that reactions may answer.
+    questions: AskedQuestions,
     /// The command names, for those typed with `!`: the server keeps those with `/` for itself.
     commands: Vec<String>,
 }
@@ -79,7 +82,8 @@ fn open(options: &Options, context: ChannelContext) -> Result<Arc<dyn Channel>, 
     let api = MattermostApi::new(&settings, &context);
     let mut commands: Vec<String> = context.commands.iter().map(|command| command.name.clone()).collect();
     commands.extend(["compact", "reset"].map(str::to_owned));
-    Ok(Arc::new(MattermostChannel { settings, api, context, commands }))
+    let questions = AskedQuestions::new(NAME, context.host.clone());
+    Ok(Arc::new(MattermostChannel { settings, api, context, questions, commands }))
 }
 
 impl Channel for MattermostChannel {
@@ -89,6 +93,10 @@ impl Channel for MattermostChannel {
 
     fn capabilities(&self) -> ChannelCapabilities {
         PLATFORM.abilities
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), ChannelError>> {
+        Box::pin(async { Ok(self.api.fetch_identity().await.map(drop)?) })
     }
 
     fn listen<'a>(

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::MattermostChannel;
 use super::api::is_id;
 use super::inbound::MattermostPlace;
+use crate::choices;
 use crate::fetch::fetch_picture;
 use crate::incoming_file::read_outgoing;
 use crate::media::mime_of;
@@ -32,14 +33,23 @@ impl MattermostChannel {
             Some(since) => self.list_sent(&reply.place.chat_id, since).await?,
             None => Vec::new(),
         };
+        let reactions = choices::reactions(&reply.choices);
+        let legend =
+            if reactions.is_empty() { String::new() } else { choices::legend(&reply.choices, &reactions) };
         let mut message_ids = Vec::new();
         for (at, piece) in reply.pieces.iter().enumerate() {
             let key = format!("{}#{at}", reply.idempotency_key);
             let known = sent.iter().find(|(known, _)| *known == key).map(|(_, id)| id.clone());
             message_ids.push(match known {
                 Some(id) => id,
-                None => self.send_piece(&reply.place, piece, &key).await?,
+                None => self.send_piece(&reply.place, piece, &legend, &key).await?,
             });
+        }
+        self.questions.remember(reply, &message_ids);
+        if let Some(question) = message_ids.last() {
+            for (emoji, _) in reactions {
+                self.add_reaction(question, shortcode(emoji)).await;
+            }
         }
         Ok(DeliveryReceipt { message_ids, certainty: DeliveryCertainty::Once })
     }
@@ -48,10 +58,13 @@ impl MattermostChannel {
         &self,
         place: &ChatAddress,
         piece: &ChatPart,
+        legend: &str,
         key: &str,
     ) -> Result<String, ChannelError> {
         match piece {
-            ChatPart::Text { text } => self.create_post(place, text, &[], Some(key)).await,
+            ChatPart::Text { text } => {
+                self.create_post(place, &format!("{text}{legend}"), &[], Some(key)).await
+            }
             ChatPart::File(file) => {
                 let (name, bytes) = read_outgoing(file)?;
                 let id = self.upload(place, &name, &bytes).await?;
@@ -163,7 +176,13 @@ impl MattermostChannel {
             let path = format!("users/{}/posts/{message}/reactions/eyes", me.id);
             self.api.call(Method::DELETE, &path, None).await.ok();
         }
-        let body = json!({"user_id": me.id, "post_id": message, "emoji_name": done});
+        self.add_reaction(message, done).await;
+    }
+
+    /// Adds a reaction of the bot to a post.
+    async fn add_reaction(&self, message: &str, name: &str) {
+        let Ok(me) = self.api.identity().await else { return };
+        let body = json!({"user_id": me.id, "post_id": message, "emoji_name": name});
         if let Err(failure) = self.api.post("reactions", &body).await {
             tracing::debug!(error = %failure.error, "a reaction was not set");
         }
@@ -182,6 +201,32 @@ impl MattermostChannel {
         };
         answer.as_array().into_iter().flatten().filter_map(chat).collect()
     }
+}
+
+/// The names that Mattermost gives the reactions that stand for choices.
+const SHORTCODES: [(&str, &str); 13] = [
+    ("✅", "white_check_mark"),
+    ("🕒", "clock3"),
+    ("♾️", "infinity"),
+    ("❌", "x"),
+    ("1️⃣", "one"),
+    ("2️⃣", "two"),
+    ("3️⃣", "three"),
+    ("4️⃣", "four"),
+    ("5️⃣", "five"),
+    ("6️⃣", "six"),
+    ("7️⃣", "seven"),
+    ("8️⃣", "eight"),
+    ("9️⃣", "nine"),
+];
+
+fn shortcode(emoji: &'static str) -> &'static str {
+    SHORTCODES.iter().find(|(known, _)| *known == emoji).map_or(emoji, |(_, name)| name)
+}
+
+/// Returns the emoji with a name of Mattermost's.
+pub(super) fn emoji(name: &str) -> &str {
+    SHORTCODES.iter().find(|(_, known)| *known == name).map_or(name, |(emoji, _)| emoji)
 }
 
 /// Renders an answer: Mattermost shows Markdown. Pictures by address become links, and nobody calls a whole channel.

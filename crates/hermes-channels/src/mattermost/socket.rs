@@ -119,8 +119,10 @@ impl MattermostListener<'_> {
     async fn handle_frame(&self, frame: &str, me: &MattermostIdentity) {
         // A frame that is not JSON is ignored.
         let Ok(frame) = serde_json::from_str::<Value>(frame) else { return };
-        if frame.get("event").and_then(Value::as_str) != Some("posted") {
-            return;
+        match frame.get("event").and_then(Value::as_str) {
+            Some("posted") => {}
+            Some("reaction_added") => return self.take_reaction(&frame, me).await,
+            _ => return,
         }
         let data = frame.get("data").unwrap_or(&Value::Null);
         let text = |key: &str| data.get(key).and_then(Value::as_str);
@@ -133,6 +135,20 @@ impl MattermostListener<'_> {
             self.channel.api.remember_name(&post.user, name.trim_start_matches('@'));
         }
         self.take(&post, &place, me).await;
+    }
+
+    /// Passes on what a reaction to a question of the bot stands for.
+    async fn take_reaction(&self, frame: &Value, me: &MattermostIdentity) {
+        let channel = self.channel;
+        let Some(mut reaction) = inbound::parse_reaction(frame, me) else { return };
+        reaction.sender.handle = match &reaction.sender.user_id {
+            Some(user) => channel.api.user_name(user).await,
+            None => None,
+        };
+        reaction.sender.user_name.clone_from(&reaction.sender.handle);
+        if let Some(answer) = channel.questions.answer(reaction) {
+            submit(self.intake, answer, &*channel.context.clock, self.cancel).await;
+        }
     }
 
     /// Passes a post on, if it is for the bot.

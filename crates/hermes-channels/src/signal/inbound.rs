@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::settings::SignalSettings;
 use super::{GROUP, NAME};
+use crate::choices::IncomingReaction;
 
 /// A message for the bot.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,6 +87,55 @@ fn parse_note_to_self(
     parse_data(data, author, envelope, settings, own)
 }
 
+/// Parses a reaction to a message of the bot, also one in Note to Self. Returns `None` for other events, and for one that is taken
+/// back.
+pub(super) fn parse_reaction(
+    event: &Value,
+    settings: &SignalSettings,
+    own: &OwnAccount,
+) -> Option<IncomingReaction> {
+    let envelope = event.get("envelope").unwrap_or(event);
+    let data = present(envelope.get("dataMessage")).or_else(|| {
+        let sent = present(envelope.pointer("/syncMessage/sentMessage"))?;
+        let to = ["destinationNumber", "destination"].into_iter().find_map(|key| sent.get(key)?.as_str())?;
+        (to == settings.account).then_some(sent)
+    })?;
+    let reaction = present(data.get("reaction"))?;
+    let text = |value: &Value, key: &str| {
+        value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    let author = ["sourceNumber", "sourceUuid", "source"].into_iter().find_map(|key| text(envelope, key))?;
+    let group = data.pointer("/groupInfo/groupId").and_then(Value::as_str);
+    let is_own = |id: &str| id == settings.account || own.uuid.as_deref() == Some(id);
+    let to_bot = ["targetAuthorNumber", "targetAuthorUuid", "targetAuthor"]
+        .into_iter()
+        .any(|key| text(reaction, key).is_some_and(|id| is_own(&id)));
+    let is_taken_back = reaction.get("isRemove").and_then(Value::as_bool).unwrap_or_default();
+    if is_taken_back || !to_bot || group.is_some_and(|group| !settings.allows_group(group)) {
+        return None;
+    }
+    let at = data.get("timestamp").or_else(|| envelope.get("timestamp")).and_then(Value::as_u64)?;
+    let target = reaction.get("targetSentTimestamp").and_then(Value::as_u64)?;
+    Some(IncomingReaction {
+        key: message_id(at, &author),
+        target: message_id(target, &settings.account),
+        emoji: text(reaction, "emoji")?,
+        sender: Sender {
+            user_id: Some(author),
+            user_name: text(envelope, "sourceName"),
+            alt_id: text(envelope, "sourceUuid"),
+            handle: None,
+        },
+        at: sent_at(at),
+    })
+}
+
+/// Converts Signal's time, which counts milliseconds.
+fn sent_at(timestamp: u64) -> Timestamp {
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds since the epoch fit a double")]
+    Timestamp(timestamp as f64 / 1000.0)
+}
+
 fn parse_data(
     data: &Value,
     author: &str,
@@ -97,7 +147,7 @@ fn parse_data(
         data.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
     };
     let timestamp = data.get("timestamp").or_else(|| envelope.get("timestamp")).and_then(Value::as_u64)?;
-    // They are no messages of their own.
+    // They are no messages of their own; `parse_reaction` reads reactions.
     if present(data.get("reaction")).is_some() || present(data.get("remoteDelete")).is_some() {
         return None;
     }
@@ -214,8 +264,6 @@ impl SignalMessage {
         place.chat_name.clone_from(name);
         place.alt_id.clone_from(&self.group);
         let id = message_id(self.timestamp, &self.author);
-        #[expect(clippy::cast_precision_loss, reason = "milliseconds since the epoch fit a double")]
-        let received_at = Timestamp(self.timestamp as f64 / 1000.0);
         Envelope {
             platform: NAME.to_owned(),
             platform_key: id.clone(),
@@ -232,7 +280,7 @@ impl SignalMessage {
             reply_to_text: self.quote.as_ref().and_then(|(_, text)| text.clone()),
             skill: None,
             quiet_ms: 0,
-            received_at,
+            received_at: sent_at(self.timestamp),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use data_encoding::BASE64;
 use hermes_net::{Bytes, Error};
 use hermes_text::SseParser;
-use hermes_types::{AttachmentKind, Cancel, ChannelError, ChatPart, ConnectionStatus, Intake};
+use hermes_types::{AttachmentKind, Cancel, ChannelError, ChatPart, ConnectionStatus, Envelope, Intake};
 use serde_json::{Value, json};
 
 use super::inbound::{self, OwnAccount, SignalFile, SignalMessage};
@@ -111,6 +111,12 @@ impl SignalChannel {
             uuid: self.uuid.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             sent: self.sent.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect(),
         };
+        if let Some(reaction) = inbound::parse_reaction(&event, &self.settings, &own) {
+            if let Some(answer) = self.questions.answer(reaction) {
+                self.submit(answer, intake, cancel).await;
+            }
+            return;
+        }
         let Some(message) = inbound::parse_event(&event, &self.settings, &own) else { return };
         let mut parts = Vec::new();
         if !message.text.is_empty() {
@@ -119,7 +125,10 @@ impl SignalChannel {
         for file in &message.files {
             parts.push(self.fetch_file(&message, file).await);
         }
-        let envelope = message.envelope(parts);
+        self.submit(message.envelope(parts), intake, cancel).await;
+    }
+
+    async fn submit(&self, envelope: Envelope, intake: &dyn Intake, cancel: &Cancel) {
         if submit(intake, envelope, &*self.context.clock, cancel).await == SubmitOutcome::Cancelled {
             tracing::warn!("a Signal message could not be taken before the end; it is lost");
         }

@@ -20,6 +20,7 @@ use hermes_types::{
 
 use self::rpc::SignalRpc;
 use self::settings::SignalSettings;
+use crate::choices::AskedQuestions;
 use crate::host::ChannelContext;
 use crate::options::Options;
 use crate::platform::{Platform, PlatformVariable, VariableKind};
@@ -80,12 +81,22 @@ struct SignalChannel {
     sent: Mutex<VecDeque<u64>>,
     /// The other id of the account.
     uuid: Mutex<Option<String>>,
+    /// The questions that reactions may answer.
+    questions: AskedQuestions,
 }
 
 fn open(options: &Options, context: ChannelContext) -> Result<Arc<dyn Channel>, String> {
     let settings = SignalSettings::read(options)?;
     let rpc = SignalRpc::new(&settings, &context);
-    Ok(Arc::new(SignalChannel { settings, rpc, context, sent: Mutex::default(), uuid: Mutex::default() }))
+    let questions = AskedQuestions::new(NAME, context.host.clone());
+    Ok(Arc::new(SignalChannel {
+        settings,
+        rpc,
+        context,
+        sent: Mutex::default(),
+        uuid: Mutex::default(),
+        questions,
+    }))
 }
 
 impl Channel for SignalChannel {
@@ -95,6 +106,10 @@ impl Channel for SignalChannel {
 
     fn capabilities(&self) -> ChannelCapabilities {
         PLATFORM.abilities
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), ChannelError>> {
+        Box::pin(async { Ok(self.rpc.check().await?) })
     }
 
     fn listen<'a>(

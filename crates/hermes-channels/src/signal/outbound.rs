@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::inbound::{message_id, split_message_id};
 use super::rpc::RpcParameters;
 use super::{GROUP, SignalChannel, masked};
+use crate::choices;
 use crate::fetch::fetch_picture;
 use crate::host::IncomingFile;
 use crate::media::{extension_of, mime_of};
@@ -25,14 +26,19 @@ impl SignalChannel {
         // In a group it must be seen which question is answered.
         let mut quoted = reply.reply_to.as_deref().filter(|_| reply.place.chat_id.starts_with(GROUP));
         let mut message_ids = Vec::new();
+        let instruction = choices::instruction(&reply.choices);
         for piece in &reply.pieces {
             let id = match piece {
-                ChatPart::Text { text } => self.send_text(&reply.place, text, quoted.take()).await?,
+                ChatPart::Text { text } => {
+                    let text = format!("{text}{instruction}");
+                    self.send_text(&reply.place, &text, quoted.take()).await?
+                }
                 ChatPart::File(file) => self.send_file(&reply.place, &file.path, "").await?,
                 ChatPart::Picture(picture) => self.send_picture(&reply.place, picture).await?,
             };
             message_ids.push(id);
         }
+        self.questions.remember(reply, &message_ids);
         Ok(DeliveryReceipt { message_ids, certainty: DeliveryCertainty::Once })
     }
 

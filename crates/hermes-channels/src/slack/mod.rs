@@ -153,6 +153,10 @@ impl Channel for SlackChannel {
         PLATFORM.abilities
     }
 
+    fn check(&self) -> BoxFuture<'_, Result<(), ChannelError>> {
+        Box::pin(async { self.fetch_identity().await.map(drop) })
+    }
+
     fn listen<'a>(
         &'a self,
         intake: &'a dyn Intake,

@@ -9,7 +9,7 @@ use hermes_types::{Cancel, ChannelError, Intake, Timestamp};
 use serde_json::{Value, json};
 
 use super::SmsChannel;
-use super::inbound::{self, SmsForm};
+use super::inbound::SmsForm;
 use crate::incoming_file::{SubmitOutcome, submit};
 use crate::rest::encode_form;
 
@@ -51,8 +51,9 @@ impl SmsChannel {
         let point = stored.and_then(|value| value.get("at").and_then(Value::as_f64)).map(Timestamp);
         if let Some(point) = point {
             let since = Timestamp(point.minus(OVERLAP).seconds().max(now.minus(LONGEST).seconds()));
-            for (sent, form) in self.list_received(since).await? {
-                let Some(envelope) = inbound::envelope(&form, &self.settings, sent) else { continue };
+            for (sent, mut form) in self.list_received(since).await? {
+                self.add_media(&mut form).await?;
+                let Some(envelope) = self.read_message(&form, sent).await else { continue };
                 if submit(intake, envelope, clock, cancel).await == SubmitOutcome::Cancelled {
                     return Ok(());
                 }

@@ -10,6 +10,9 @@ use subtle::ConstantTimeEq as _;
 use super::settings::{SmsSettings, WebhookCheck};
 use crate::rest::decode_form;
 
+/// An MMS has at most ten files.
+const MAX_FILES: usize = 10;
+
 /// The fields of a request.
 pub(super) type SmsForm = Vec<(String, String)>;
 
@@ -55,27 +58,48 @@ fn spellings(url: &Url) -> Vec<String> {
     vec![plain, with_port]
 }
 
-/// Converts a message to an envelope. Returns `None` for what is not a message of somebody else.
-pub(super) fn envelope(form: &SmsForm, settings: &SmsSettings, received_at: Timestamp) -> Option<Envelope> {
-    let field = |name: &str| {
-        form.iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.trim())
-            .filter(|text| !text.is_empty())
+/// A file of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SmsFile {
+    /// Its address at Twilio, if the form has it.
+    pub(super) url: Option<String>,
+    pub(super) mime: Option<String>,
+}
+
+fn field<'a>(form: &'a SmsForm, name: &str) -> Option<&'a str> {
+    let value = form.iter().find(|(known, _)| known == name).map(|(_, value)| value.trim());
+    value.filter(|text| !text.is_empty())
+}
+
+pub(super) fn message_id(form: &SmsForm) -> Option<&str> {
+    ["MessageSid", "SmsMessageSid", "SmsSid"].into_iter().find_map(|name| field(form, name))
+}
+
+/// Returns how many files a message has.
+pub(super) fn file_count(form: &SmsForm) -> usize {
+    let said = field(form, "NumMedia").and_then(|count| count.parse::<usize>().ok());
+    said.unwrap_or_default().min(MAX_FILES)
+}
+
+/// Returns the files of a message.
+pub(super) fn files(form: &SmsForm) -> Vec<SmsFile> {
+    let file = |at: usize| SmsFile {
+        url: field(form, &format!("MediaUrl{at}")).map(str::to_owned),
+        mime: field(form, &format!("MediaContentType{at}")).map(str::to_owned),
     };
-    let from = field("From")?;
+    (0..file_count(form)).map(file).collect()
+}
+
+/// Converts a message to an envelope without its files. Returns `None` for what is not a message of somebody else.
+pub(super) fn envelope(form: &SmsForm, settings: &SmsSettings, received_at: Timestamp) -> Option<Envelope> {
+    let from = field(form, "From")?;
     if from == settings.number {
         return None;
     }
-    let id = field("MessageSid").or_else(|| field("SmsMessageSid")).or_else(|| field("SmsSid"))?;
-    let mut parts: Vec<ChatPart> = Vec::new();
-    parts.extend(field("Body").map(|text| ChatPart::Text { text: text.to_owned() }));
-    let files = field("NumMedia").and_then(|count| count.parse::<usize>().ok()).unwrap_or_default();
-    if files > 0 {
-        let text = format!("[The user sent {files} picture or file by MMS. They are not taken here.]");
-        parts.push(ChatPart::Text { text });
-    }
-    if parts.is_empty() {
+    let id = message_id(form)?;
+    let parts: Vec<ChatPart> =
+        field(form, "Body").map(|text| ChatPart::Text { text: text.to_owned() }).into_iter().collect();
+    if parts.is_empty() && file_count(form) == 0 {
         return None;
     }
     Some(Envelope {
@@ -96,7 +120,7 @@ pub(super) fn envelope(form: &SmsForm, settings: &SmsSettings, received_at: Time
 /// Returns the document that tells Twilio to send nothing itself.
 pub(super) fn empty_answer() -> PlatformResponse {
     let body = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Response></Response>";
-    PlatformResponse { status: 200, content_type: "application/xml", body: body.to_owned() }
+    PlatformResponse { status: 200, content_type: "application/xml", body: body.as_bytes().to_vec() }
 }
 
 #[cfg(test)]
@@ -161,8 +185,11 @@ mod tests {
         assert!(read(&[("From", "+15550001"), ("Body", "x"), sid]).is_none(), "its own number");
         let taken = read(&[("From", "+1"), ("Body", " hi "), sid]).unwrap();
         assert_eq!((taken.platform_key.as_str(), taken.text().as_str()), ("SM1", "hi"));
-        let picture = read(&[("From", "+1"), ("NumMedia", "2"), sid]).unwrap();
-        assert!(picture.text().contains("MMS"), "{}", picture.text());
+        let pictures = [("From", "+1"), ("NumMedia", "2"), ("MediaUrl1", "https://x"), sid];
+        assert!(read(&pictures).unwrap().parts.is_empty());
+        let urls: Vec<_> = files(&form(&pictures)).into_iter().map(|file| file.url).collect();
+        assert_eq!(urls, [None, Some("https://x".to_owned())]);
+        assert_eq!(files(&form(&[("NumMedia", "999999")])).len(), MAX_FILES);
     }
 
     proptest! {

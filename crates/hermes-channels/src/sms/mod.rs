@@ -1,14 +1,17 @@
 //! SMS through Twilio: webhooks in, the REST API out.
 //!
 //! Invariants: nothing of a request is read before its signature is verified; Twilio is answered after the intake has
-//! accepted the message; what it could not pass on is read from its list; no error contains the token. SMS has no markup, no files, no edits and no typing indicator.
+//! accepted the message; what it could not pass on is read from its list; no error contains the token.
+//! SMS has no markup, no edits and no typing indicator.
 
 mod catch_up;
 mod inbound;
+mod media;
 mod outbound;
 mod settings;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hermes_types::{
@@ -22,6 +25,7 @@ use crate::options::Options;
 use crate::platform::{Platform, PlatformVariable, VariableKind};
 use crate::rest::RestClient;
 use crate::webhook_mounts::RequestEntrance;
+use media::OfferedFiles;
 use settings::{SmsSettings, WebhookCheck};
 
 const NAME: &str = "sms";
@@ -82,13 +86,18 @@ struct SmsChannel {
     settings: SmsSettings,
     rest: RestClient,
     context: ChannelContext,
+    /// The files of answers that Twilio may fetch.
+    offers: OfferedFiles,
+    /// Set while requests are received: then Twilio can fetch files.
+    listens: AtomicBool,
 }
 
 fn open(options: &Options, context: ChannelContext) -> Result<Arc<dyn Channel>, String> {
     let settings = SmsSettings::read(options)?;
     let (client, clock) = (context.client.clone(), context.clock.clone());
     let rest = RestClient { client, clock, label: "Twilio", reason: outbound::reason };
-    Ok(Arc::new(SmsChannel { settings, rest, context }))
+    let (offers, listens) = (OfferedFiles::default(), AtomicBool::new(false));
+    Ok(Arc::new(SmsChannel { settings, rest, context, offers, listens }))
 }
 
 impl SmsChannel {
@@ -108,14 +117,19 @@ impl SmsChannel {
             body_limit: LARGEST_BODY,
             handler: &handler,
         };
-        let ready = || intake.report_connection(NAME, ConnectionStatus::Up);
+        let ready = || {
+            self.listens.store(true, Ordering::SeqCst);
+            intake.report_connection(NAME, ConnectionStatus::Up);
+        };
         let received = self.context.mounts.receive(entrance, &*self.context.clock, cancel, ready);
-        tokio::select! {
+        let ended = tokio::select! {
             // First, so that requests arrive before the list is read.
             biased;
             ended = received => ended,
             () = self.keep_up(intake, cancel) => Ok(()),
-        }
+        };
+        self.listens.store(false, Ordering::SeqCst);
+        ended
     }
 }
 
@@ -128,8 +142,10 @@ struct SmsRequests<'a> {
 impl RequestHandler for SmsRequests<'_> {
     fn handle(&self, request: PlatformRequest) -> BoxFuture<'_, PlatformResponse> {
         Box::pin(async move {
-            if request.method != "POST" {
-                return PlatformResponse::status(405);
+            match request.method.as_str() {
+                "POST" => {}
+                "GET" => return self.sms.offers.hand_out(&request.query, &*self.sms.context.clock),
+                _ => return PlatformResponse::status(405),
             }
             let settings = &self.sms.settings;
             let Some(form) = inbound::read_form(&request.body) else { return PlatformResponse::status(400) };
@@ -138,7 +154,7 @@ impl RequestHandler for SmsRequests<'_> {
                 return PlatformResponse::status(403);
             }
             let now = self.sms.context.clock.now();
-            let taken = match inbound::envelope(&form, settings, now) {
+            let taken = match self.sms.read_message(&form, now).await {
                 Some(envelope) => self.intake.accept(envelope).await.map(drop),
                 None => Ok(()),
             };
@@ -160,6 +176,10 @@ impl Channel for SmsChannel {
 
     fn capabilities(&self) -> ChannelCapabilities {
         PLATFORM.abilities
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), ChannelError>> {
+        Box::pin(self.check_credentials())
     }
 
     fn listen<'a>(

@@ -9,7 +9,7 @@ use hermes_types::{
 use serde_json::Value;
 
 use super::{SmsChannel, masked};
-use crate::incoming_file::file_note;
+use crate::incoming_file::{file_name, file_note};
 use crate::rest::{RestError, encode_form};
 
 /// The number of messages searched for one that may have been sent.
@@ -28,8 +28,8 @@ impl SmsChannel {
 
     pub(super) async fn deliver(&self, reply: &OutgoingMessage) -> Result<DeliveryReceipt, ChannelError> {
         let mut message_ids = Vec::new();
-        for text in texts(reply) {
-            message_ids.push(self.send_text(&reply.place.chat_id, &text).await?);
+        for sms in self.messages(reply) {
+            message_ids.push(self.send_one(&reply.place.chat_id, &sms).await?);
         }
         Ok(DeliveryReceipt { message_ids, certainty: DeliveryCertainty::Once })
     }
@@ -42,25 +42,40 @@ impl SmsChannel {
     ) -> Result<DeliveryReceipt, ChannelError> {
         let mut message_ids = Vec::new();
         let mut certainty = DeliveryCertainty::Once;
-        for text in texts(reply) {
-            match self.find_sent(&reply.place.chat_id, &text, since).await {
+        for sms in self.messages(reply) {
+            match self.find_sent(&reply.place.chat_id, &sms.text, since).await {
                 Ok(Some(id)) => message_ids.push(id),
-                Ok(None) => message_ids.push(self.send_text(&reply.place.chat_id, &text).await?),
+                Ok(None) => message_ids.push(self.send_one(&reply.place.chat_id, &sms).await?),
                 Err(failure) if matches!(failure.error, ChannelError::Retry { .. }) => {
                     return Err(failure.error);
                 }
                 Err(_) => {
                     certainty = DeliveryCertainty::AtLeastOnce;
-                    message_ids.push(self.send_text(&reply.place.chat_id, &text).await?);
+                    message_ids.push(self.send_one(&reply.place.chat_id, &sms).await?);
                 }
             }
         }
         Ok(DeliveryReceipt { message_ids, certainty })
     }
 
-    async fn send_text(&self, to: &str, text: &str) -> Result<String, ChannelError> {
+    /// Returns the messages of a reply. SMS has no markup, and blank lines cost money.
+    fn messages(&self, reply: &OutgoingMessage) -> Vec<OutgoingSms> {
+        let message = |piece: &ChatPart| match piece {
+            ChatPart::Text { text } => OutgoingSms { text: plain(text), media: None },
+            ChatPart::Picture(picture) => OutgoingSms { text: picture.fallback_text(), media: None },
+            ChatPart::File(file) => match self.offer(file) {
+                Ok(url) => OutgoingSms { text: file_name(file).to_owned(), media: Some(url) },
+                Err(why) => OutgoingSms { text: file_note(file, &why), media: None },
+            },
+        };
+        reply.pieces.iter().map(message).filter(|sms| !sms.text.is_empty()).collect()
+    }
+
+    async fn send_one(&self, to: &str, sms: &OutgoingSms) -> Result<String, ChannelError> {
         let path = format!("2010-04-01/Accounts/{}/Messages.json", self.settings.account);
-        let form = encode_form(&[("From", &self.settings.number), ("To", to), ("Body", text)]);
+        let mut fields = vec![("From", self.settings.number.as_str()), ("To", to), ("Body", &sms.text)];
+        fields.extend(sms.media.as_deref().map(|url| ("MediaUrl", url)));
+        let form = encode_form(&fields);
         let answer = self.call(Method::POST, &path, Some(form)).await;
         let answer = answer.map_err(|failure| {
             tracing::debug!(to = masked(to), error = %failure.error, "an SMS was not sent");
@@ -91,7 +106,23 @@ impl SmsChannel {
         self.call(Method::GET, &path, None).await
     }
 
-    async fn call(&self, method: Method, path: &str, form: Option<String>) -> Result<Value, RestError> {
+    pub(super) async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        form: Option<String>,
+    ) -> Result<Value, RestError> {
+        let request = self.request(method, path, form)?;
+        self.rest.call(request).await.map_err(explain)
+    }
+
+    /// Builds a request with the credentials of the account.
+    pub(super) fn request(
+        &self,
+        method: Method,
+        path: &str,
+        form: Option<String>,
+    ) -> Result<HttpRequest, RestError> {
         let settings = &self.settings;
         let url = settings.base.join(path).map_err(|_| RestError::network(&hermes_net::Error::InvalidUrl))?;
         let pair = format!("{}:{}", settings.account, settings.token.expose());
@@ -103,19 +134,14 @@ impl SmsChannel {
             }
             None => Ok(request),
         });
-        let request = request.map_err(|error| RestError::network(&error))?;
-        self.rest.call(request).await.map_err(explain)
+        request.map_err(|error| RestError::network(&error))
     }
 }
 
-/// Returns the texts of a reply. SMS has no markup, and blank lines cost money.
-fn texts(reply: &OutgoingMessage) -> Vec<String> {
-    let text = |piece: &ChatPart| match piece {
-        ChatPart::Text { text } => plain(text),
-        ChatPart::Picture(picture) => picture.fallback_text(),
-        ChatPart::File(file) => file_note(file, "SMS"),
-    };
-    reply.pieces.iter().map(text).filter(|text| !text.is_empty()).collect()
+/// A message to send, with the public address of its file.
+struct OutgoingSms {
+    text: String,
+    media: Option<String>,
 }
 
 fn plain(markdown: &str) -> String {

@@ -29,6 +29,8 @@ pub(super) struct SmsSettings {
     pub(super) base: Url,
     pub(super) source: RequestSource,
     pub(super) check: WebhookCheck,
+    /// Files of answers are sent by MMS.
+    pub(super) sends_files: bool,
 }
 
 impl SmsSettings {
@@ -62,7 +64,17 @@ impl SmsSettings {
             )?,
             source: source(options)?,
             check,
+            sends_files: options.flag("SMS_MMS", false),
         })
+    }
+}
+
+impl SmsSettings {
+    /// Tells whether an address is one of Twilio's, or of the server that takes its place.
+    pub(super) fn is_of_twilio(&self, url: &Url) -> bool {
+        let official = Url::parse(OFFICIAL).ok();
+        url.origin() == self.base.origin()
+            || official.is_some_and(|official| url.origin() == official.origin())
     }
 }
 

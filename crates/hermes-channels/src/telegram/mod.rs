@@ -135,6 +135,10 @@ impl Channel for TelegramChannel {
         PLATFORM.abilities
     }
 
+    fn check(&self) -> BoxFuture<'_, Result<(), ChannelError>> {
+        Box::pin(async { self.fetch_bot_user().await.map(drop).map_err(Into::into) })
+    }
+
     fn listen<'a>(
         &'a self,
         intake: &'a dyn Intake,

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::NAME;
 use super::settings::WhatsAppSettings;
+use crate::choices::IncomingReaction;
 
 /// A message as the bridge hands it out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub(super) fn parse(item: &Value, settings: &WhatsAppSettings) -> Option<Bridged
     let text = |key: &str| item.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let owned = |key: &str| text(key).map(str::to_owned);
     let flag = |key: &str| item.get(key).and_then(Value::as_bool).unwrap_or_default();
-    // Reactions and deletions are no messages of their own.
+    // Reactions and deletions are no messages of their own; `parse_reaction` reads reactions.
     if !matches!(text("event"), None | Some("message" | "edit")) {
         return None;
     }
@@ -95,6 +96,37 @@ pub(super) fn parse(item: &Value, settings: &WhatsAppSettings) -> Option<Bridged
     message.concerns_us(is_called, settings).then_some(message)
 }
 
+/// Parses a reaction. Returns `None` for other items, and for one that is taken back.
+pub(super) fn parse_reaction(item: &Value) -> Option<IncomingReaction> {
+    let text = |key: &str| item.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    if text("event") != Some("reaction") {
+        return None;
+    }
+    let (chat, author, id) = (text("chatId")?, text("senderId")?, text("messageId")?);
+    Some(IncomingReaction {
+        key: format!("{chat}|{author}|{id}"),
+        target: text("targetId")?.to_owned(),
+        emoji: text("emoji")?.to_owned(),
+        sender: sender(author, text("senderAltId"), text("senderName")),
+        at: sent_at(item.get("timestamp").and_then(Value::as_u64).unwrap_or_default()),
+    })
+}
+
+fn sender(author: &str, alt: Option<&str>, name: Option<&str>) -> Sender {
+    let (author, alt) = by_number(author, alt);
+    Sender {
+        user_id: Some(author.to_owned()),
+        user_name: name.map(str::to_owned),
+        alt_id: alt.map(str::to_owned),
+        handle: None,
+    }
+}
+
+fn sent_at(seconds: u64) -> Timestamp {
+    #[expect(clippy::cast_precision_loss, reason = "seconds since the epoch fit a double")]
+    Timestamp(seconds as f64)
+}
+
 impl BridgedMessage {
     /// Tells whether a message of a group is for the bot.
     fn concerns_us(&self, is_called: bool, settings: &WhatsAppSettings) -> bool {
@@ -109,29 +141,21 @@ impl BridgedMessage {
     pub(super) fn envelope(&self, parts: Vec<ChatPart>) -> Envelope {
         let kind = if self.is_group { ChatKind::Group } else { ChatKind::Dm };
         let (chat, chat_alt) = by_number(&self.chat, self.chat_alt.as_deref());
-        let (author, author_alt) = by_number(&self.author, self.author_alt.as_deref());
         let mut place = ChatAddress::new(kind, chat);
         place.chat_name.clone_from(&self.chat_name);
         place.alt_id = chat_alt.map(str::to_owned);
-        #[expect(clippy::cast_precision_loss, reason = "seconds since the epoch fit a double")]
-        let received_at = Timestamp(self.at as f64);
         Envelope {
             platform: NAME.to_owned(),
             platform_key: format!("{}|{}|{}", self.chat, self.author, self.id),
             place,
-            sender: Sender {
-                user_id: Some(author.to_owned()),
-                user_name: self.author_name.clone(),
-                alt_id: author_alt.map(str::to_owned),
-                handle: None,
-            },
+            sender: sender(&self.author, self.author_alt.as_deref(), self.author_name.as_deref()),
             parts,
             message_id: Some(self.id.clone()),
             reply_to: self.quote.as_ref().map(|(id, _)| id.clone()),
             reply_to_text: self.quote.as_ref().and_then(|(_, text)| text.clone()),
             skill: None,
             quiet_ms: 0,
-            received_at,
+            received_at: sent_at(self.at),
         }
     }
 }

@@ -84,6 +84,12 @@ impl WhatsAppChannel {
             };
             let items = items.as_array().cloned().unwrap_or_default();
             for item in &items {
+                if let Some(answer) =
+                    inbound::parse_reaction(item).and_then(|found| self.questions.answer(found))
+                    && submit(intake, answer, &*self.context.clock, cancel).await == SubmitOutcome::Cancelled
+                {
+                    return;
+                }
                 let Some(message) = inbound::parse(item, &self.settings) else {
                     self.acknowledge(inbound::ack_id(item)).await;
                     continue;

@@ -19,6 +19,7 @@ use hermes_types::{
 };
 use serde_json::json;
 
+use crate::choices::AskedQuestions;
 use crate::host::ChannelContext;
 use crate::options::Options;
 use crate::platform::{Platform, PlatformVariable, VariableKind};
@@ -71,6 +72,8 @@ struct WhatsAppChannel {
     bridge: Bridge,
     /// Set while messages are received: then the bridge is started there.
     listens: AtomicBool,
+    /// The questions that reactions may answer.
+    questions: AskedQuestions,
     context: ChannelContext,
 }
 
@@ -80,7 +83,8 @@ fn open(options: &Options, context: ChannelContext) -> Result<Arc<dyn Channel>, 
     }
     let settings = WhatsAppSettings::read(options)?;
     let bridge = Bridge::new(&context)?;
-    Ok(Arc::new(WhatsAppChannel { settings, bridge, listens: AtomicBool::new(false), context }))
+    let questions = AskedQuestions::new(NAME, context.host.clone());
+    Ok(Arc::new(WhatsAppChannel { settings, bridge, listens: AtomicBool::new(false), questions, context }))
 }
 
 impl Channel for WhatsAppChannel {

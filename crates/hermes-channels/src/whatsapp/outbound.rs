@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::WhatsAppChannel;
 use super::bridge::{ending, parse_line};
+use crate::choices;
 use crate::fetch::fetch_picture;
 use crate::host::{IncomingFile, RunningHelper};
 use crate::media::{extension_of, mime_of};
@@ -27,18 +28,21 @@ impl WhatsAppChannel {
         self.ensure_bridge().await?;
         // In a group it must be seen which question is answered.
         let mut quoted = reply.reply_to.as_deref().filter(|_| reply.place.kind == ChatKind::Group);
+        let instruction = choices::instruction(&reply.choices);
         let mut message_ids = Vec::new();
         for (at, piece) in reply.pieces.iter().enumerate() {
             let id = message_id(reply, at);
             match piece {
                 ChatPart::Text { text } => {
-                    self.send_text(&reply.place, text, Some(&id), quoted.take()).await?
+                    let text = format!("{text}{instruction}");
+                    self.send_text(&reply.place, &text, Some(&id), quoted.take()).await?
                 }
                 ChatPart::File(file) => self.send_file(&reply.place, file, "", &id).await?,
                 ChatPart::Picture(picture) => self.send_picture(&reply.place, picture, &id).await?,
             };
             message_ids.push(id);
         }
+        self.questions.remember(reply, &message_ids);
         Ok(DeliveryReceipt { message_ids, certainty: DeliveryCertainty::Once })
     }
 

@@ -3,6 +3,8 @@
 use hermes_types::{AttachmentKind, ChatAddress, ChatKind, ChatPart, Envelope, Sender, Timestamp};
 use serde_json::Value;
 
+use crate::choices::IncomingReaction;
+
 /// A message of a person.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct WhatsAppMessage {
@@ -12,6 +14,8 @@ pub(super) struct WhatsAppMessage {
     name: Option<String>,
     pub(super) parts: Vec<ChatPart>,
     pub(super) file: Option<WhatsAppMedia>,
+    /// The message that is reacted to, and the emoji.
+    reaction: Option<(String, String)>,
     reply_to: Option<String>,
     /// Seconds since the epoch, where WhatsApp says when it was sent.
     sent_at: Option<f64>,
@@ -83,7 +87,7 @@ fn parse(message: &Value, value: &Value) -> Option<WhatsAppMessage> {
     let (id, from) = (text_at(message, "/id")?, text_at(message, "/from")?);
     let kind = text_at(message, "/type")?;
     let mut parts = Vec::new();
-    let mut file = None;
+    let (mut file, mut reaction) = (None, None);
     match kind.as_str() {
         "text" => parts.extend(text_at(message, "/text/body").map(part)),
         "button" => parts.extend(text_at(message, "/button/text").map(part)),
@@ -99,8 +103,13 @@ fn parse(message: &Value, value: &Value) -> Option<WhatsAppMessage> {
         }
         "location" => parts.extend(location(message.get("location")?).map(part)),
         "contacts" => parts.extend(contacts(message).map(part)),
+        // One that is taken back has no emoji.
+        "reaction" => {
+            reaction =
+                Some((text_at(message, "/reaction/message_id")?, text_at(message, "/reaction/emoji")?));
+        }
         // They are no messages of their own.
-        "reaction" | "system" | "ephemeral" => return None,
+        "system" | "ephemeral" => return None,
         other => parts.push(part(format!(
             "[The user sent a message of a kind that is not taken here: {}]",
             hermes_text::head(other, 40)
@@ -115,6 +124,7 @@ fn parse(message: &Value, value: &Value) -> Option<WhatsAppMessage> {
         from,
         parts,
         file,
+        reaction,
         reply_to: text_at(message, "/context/id"),
         sent_at: text_at(message, "/timestamp").and_then(|text| text.parse().ok()),
     })
@@ -163,6 +173,19 @@ fn contacts(message: &Value) -> Option<String> {
 }
 
 impl WhatsAppMessage {
+    /// Returns the reaction to another message that this is.
+    pub(super) fn reaction(&self, now: Timestamp) -> Option<IncomingReaction> {
+        let (target, emoji) = self.reaction.clone()?;
+        let envelope = self.envelope(Vec::new(), now);
+        Some(IncomingReaction {
+            key: envelope.platform_key,
+            target,
+            emoji,
+            sender: envelope.sender,
+            at: envelope.received_at,
+        })
+    }
+
     pub(super) fn envelope(&self, parts: Vec<ChatPart>, now: Timestamp) -> Envelope {
         // WhatsApp repeats a request for days: a message is as old as its sender knows it.
         let received_at = self.sent_at.filter(|at| *at < now.seconds()).map_or(now, Timestamp);

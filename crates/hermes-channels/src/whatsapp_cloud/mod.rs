@@ -20,6 +20,7 @@ use hermes_types::{
 };
 use serde_json::{Value, json};
 
+use crate::choices::AskedQuestions;
 use crate::host::ChannelContext;
 use crate::options::Options;
 use crate::platform::{Platform, PlatformVariable, VariableKind};
@@ -89,13 +90,16 @@ struct WhatsAppCloudChannel {
     context: ChannelContext,
     /// The newest message of each chat, which the typing indicator refers to.
     newest: Mutex<HashMap<String, String>>,
+    /// The questions that reactions may answer.
+    questions: AskedQuestions,
 }
 
 fn open(options: &Options, context: ChannelContext) -> Result<Arc<dyn Channel>, String> {
     let settings = WhatsAppCloudSettings::read(options)?;
     let (client, clock) = (context.client.clone(), context.clock.clone());
     let rest = RestClient { client, clock, label: "WhatsApp", reason: outbound::reason };
-    Ok(Arc::new(WhatsAppCloudChannel { settings, rest, context, newest: Mutex::default() }))
+    let questions = AskedQuestions::new(NAME, context.host.clone());
+    Ok(Arc::new(WhatsAppCloudChannel { settings, rest, context, newest: Mutex::default(), questions }))
 }
 
 impl WhatsAppCloudChannel {
@@ -105,8 +109,7 @@ impl WhatsAppCloudChannel {
                 "WHATSAPP_CLOUD_APP_SECRET is not set: no messages come in, because anybody could send them"
             );
         }
-        let fields = format!("{}?fields=display_phone_number", self.settings.phone_number_id);
-        self.call(Method::GET, &fields, None).await?;
+        self.fetch_number().await?;
         let handler = WhatsAppRequests { whatsapp: self, intake };
         let entrance = RequestEntrance {
             source: &self.settings.source,
@@ -116,6 +119,12 @@ impl WhatsAppCloudChannel {
         };
         let ready = || intake.report_connection(NAME, ConnectionStatus::Up);
         self.context.mounts.receive(entrance, &*self.context.clock, cancel, ready).await
+    }
+
+    /// Asks for the number, which also checks the token.
+    async fn fetch_number(&self) -> Result<(), ChannelError> {
+        let fields = format!("{}?fields=display_phone_number", self.settings.phone_number_id);
+        Ok(self.call(Method::GET, &fields, None).await.map(drop)?)
     }
 
     /// Calls the Graph API below its version.
@@ -152,6 +161,10 @@ impl Channel for WhatsAppCloudChannel {
 
     fn capabilities(&self) -> ChannelCapabilities {
         PLATFORM.abilities
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), ChannelError>> {
+        Box::pin(async { self.fetch_number().await })
     }
 
     fn listen<'a>(

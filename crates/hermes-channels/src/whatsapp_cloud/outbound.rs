@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::WhatsAppCloudChannel;
 use super::media::UploadedMedia;
+use crate::choices;
 use crate::fetch::fetch_picture;
 use crate::rest::RestError;
 
@@ -31,10 +32,14 @@ impl WhatsAppCloudChannel {
         let mut quoted = reply.reply_to.as_deref();
         for piece in &reply.pieces {
             let id = match piece {
-                ChatPart::Text { text } => match buttons(text, &reply.choices) {
-                    Some(interactive) => self.send_as(to, "interactive", &interactive, quoted.take()).await?,
-                    None => self.send_text(to, text, quoted.take()).await?,
-                },
+                ChatPart::Text { text } => {
+                    if let Some(interactive) = buttons(text, &reply.choices) {
+                        self.send_as(to, "interactive", &interactive, quoted.take()).await?
+                    } else {
+                        let text = format!("{text}{}", choices::instruction(&reply.choices));
+                        self.send_text(to, &text, quoted.take()).await?
+                    }
+                }
                 ChatPart::File(file) => {
                     let uploaded = self.upload_file(file).await?;
                     self.send_media(to, &uploaded, None).await?
@@ -43,6 +48,7 @@ impl WhatsAppCloudChannel {
             };
             message_ids.push(id);
         }
+        self.questions.remember(reply, &message_ids);
         Ok(DeliveryReceipt { message_ids, certainty: DeliveryCertainty::Once })
     }
 

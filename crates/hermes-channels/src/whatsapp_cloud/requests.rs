@@ -74,6 +74,13 @@ impl WhatsAppRequests<'_> {
             tracing::warn!("{status}");
         }
         for message in inbound::messages(body, &self.whatsapp.settings.phone_number_id) {
+            let now = self.whatsapp.context.clock.now();
+            if let Some(reaction) = message.reaction(now) {
+                if let Some(answer) = self.whatsapp.questions.answer(reaction) {
+                    self.intake.accept(answer).await?;
+                }
+                continue;
+            }
             let mut parts = message.parts.clone();
             if let Some(file) = &message.file {
                 parts.push(self.whatsapp.fetch_media(file).await);
@@ -82,7 +89,7 @@ impl WhatsAppRequests<'_> {
                 continue;
             }
             self.whatsapp.remember(&message.from, &message.id);
-            self.intake.accept(message.envelope(parts, self.whatsapp.context.clock.now())).await?;
+            self.intake.accept(message.envelope(parts, now)).await?;
         }
         Ok(())
     }

@@ -8,12 +8,13 @@ use hermes_testkit::matrix::{BOT, FakeMatrix, PASSWORD, TOKEN};
 use hermes_testkit::{PlatformFault, TestWebsite};
 use hermes_types::{
     Attachment, AttachmentKind, Channel, ChannelError, ChatKind, ChatPart, Clock, ConnectionStatus,
-    DeliveryCertainty, MessageStatus, QuickReply,
+    DeliveryCertainty, MessageStatus,
 };
 use serde_json::json;
 
 use super::support::{
-    ListeningChannel, MemoryHost, PNG, RecordingIntake, listen, open, options, picture, place, reply,
+    ListeningChannel, MemoryHost, PNG, RecordingIntake, listen, open, options, picture, place, question,
+    reply,
 };
 
 fn clock() -> Arc<dyn Clock> {
@@ -252,9 +253,7 @@ async fn a_choice_is_made_by_a_reaction() {
     let dm = server.room("", &[&ann]);
     let running = start(&server);
     running.inbox.until_connections(1).await;
-    let mut question = reply("matrix", &place(ChatKind::Dm, &dm, None), "May I?");
-    let choice = |label: &str, text: &str| QuickReply { label: label.to_owned(), text: text.to_owned() };
-    question.choices = vec![choice("Allow once", "/approve #7"), choice("Deny", "/deny #7")];
+    let question = question("matrix", &place(ChatKind::Dm, &dm, None));
     let sent = running.channel.send(&question).await.unwrap().message_ids.remove(0);
     let shown = server.said(&dm).remove(0);
     assert_eq!(shown.text, "May I?\n\n✅ Allow once · ❌ Deny");

@@ -12,7 +12,8 @@ use hermes_types::{
 use serde_json::json;
 
 use super::support::{
-    ListeningChannel, MemoryHost, PNG, RecordingIntake, listen, open, options, picture, place, reply,
+    ListeningChannel, MemoryHost, PNG, RecordingIntake, listen, open, options, picture, place, question,
+    reply,
 };
 
 fn clock() -> Arc<dyn Clock> {
@@ -168,6 +169,33 @@ async fn edits_reactions_typing_and_channels() {
     let chats = channel.chats().await;
     assert_eq!(chats.len(), 1);
     assert_eq!((chats[0].chat_id.as_str(), chats[0].chat_name.as_deref()), (town.as_str(), Some("Town")));
+}
+
+#[tokio::test]
+async fn a_reaction_to_a_question_is_its_answer() {
+    let server = FakeMattermost::start().unwrap();
+    let (ann, town) = (server.person("ann"), server.channel("Town", "O"));
+    let running = start(&server);
+    running.inbox.until_connections(1).await;
+    let root = server.says(&ann, &town, "@hermes tidy up");
+    running.inbox.until_taken(1).await;
+    let there = place(ChatKind::Channel, &town, Some(&root));
+    let asked = running.channel.send(&question("mattermost", &there)).await.unwrap().message_ids.remove(0);
+    let shown = server.post(&asked).unwrap();
+    assert_eq!(shown.message, "May I?\n\n✅ Allow once · ❌ Deny");
+    assert_eq!(shown.reactions, ["white_check_mark", "x"]);
+    let bot = server.post(&asked).unwrap().user;
+    server.reacts(&bot, &asked, "x");
+    server.reacts(&ann, &root, "x");
+    server.reacts(&ann, &asked, "thumbsup");
+    server.reacts(&ann, &asked, "white_check_mark");
+    let taken = running.inbox.until_taken(2).await;
+    assert_eq!(running.inbox.texts()[1], "/approve #7");
+    assert_eq!(taken[1].place, there);
+    assert_eq!(
+        (taken[1].sender.user_id.as_ref(), taken[1].sender.handle.as_deref()),
+        (Some(&ann), Some("ann"))
+    );
 }
 
 #[tokio::test]

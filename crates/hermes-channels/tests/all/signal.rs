@@ -12,7 +12,8 @@ use hermes_types::{
 use serde_json::json;
 
 use super::support::{
-    ListeningChannel, MemoryHost, PNG, RecordingIntake, listen, open, options, picture, place, reply,
+    ListeningChannel, MemoryHost, PNG, RecordingIntake, listen, open, options, picture, place, question,
+    reply,
 };
 
 const ANN: &str = "+4915112345678";
@@ -175,6 +176,40 @@ async fn typing_and_reactions() {
     assert_eq!(signal.typing(), [ANN]);
     channel.show_message_status(&there, &format!("7|{ANN}"), MessageStatus::Answered).await;
     assert_eq!(signal.reactions(), [(7, ANN.to_owned(), "✅".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_reaction_to_a_question_is_its_answer() {
+    let signal = FakeSignal::start().unwrap();
+    let (host, inbox) = (MemoryHost::new(), Arc::<RecordingIntake>::default());
+    let running = listen("signal", &settings(&signal, &[]), &host, &inbox, &clock());
+    inbox.until_connections(1).await;
+    let question = question("signal", &place(ChatKind::Dm, ANN, None));
+    running.channel.send(&question).await.unwrap();
+    let other = reply("signal", &place(ChatKind::Dm, ANN, None), "Done.");
+    running.channel.send(&other).await.unwrap();
+    let sent = signal.sent(ANN);
+    assert_eq!(sent[0].text, "May I?\n\nOr react with ✅ Allow once · ❌ Deny");
+    assert_eq!(sent[1].text, "Done.");
+    running.stop().await;
+    // What the reactions stand for is known after a restart, too.
+    let _running = listen("signal", &settings(&signal, &[]), &host, &inbox, &clock());
+    inbox.until_connections(2).await;
+    signal.reacts(ANN, sent[1].timestamp, "✅");
+    signal.reacts(ANN, sent[0].timestamp, "👍");
+    let taken_back = json!({
+        "emoji": "✅", "targetAuthorNumber": ACCOUNT, "targetSentTimestamp": sent[0].timestamp, "isRemove": true,
+    });
+    signal.sends(ANN, json!({"message": null, "reaction": taken_back}));
+    let at = signal.reacts(ANN, sent[0].timestamp, "❌");
+    signal.says(ANN, "last");
+    let taken = inbox.until_taken(2).await;
+    assert_eq!(inbox.texts(), ["/deny #7", "last"]);
+    assert_eq!(taken[0].sender.user_id.as_deref(), Some(ANN));
+    assert_eq!(
+        (&taken[0].place, taken[0].platform_key.as_str()),
+        (&question.place, format!("{at}|{ANN}").as_str())
+    );
 }
 
 #[tokio::test]

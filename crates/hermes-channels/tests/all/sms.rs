@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
+use hermes_net::PrivateAddresses;
 use hermes_task::SystemClock;
-use hermes_testkit::PlatformFault;
 use hermes_testkit::sms::{ACCOUNT, AUTH_TOKEN, FakeTwilio, NUMBER};
+use hermes_testkit::{PlatformFault, TestWebsite, http_get};
 use hermes_types::{
     Attachment, AttachmentKind, ChannelError, ChatAddress, ChatKind, ChatPart, Clock, ConnectionStatus,
-    DeliveryCertainty,
+    DeliveryCertainty, Timestamp,
 };
 use serde_json::json;
 
 use super::support::{
-    ListeningChannel, MemoryHost, RecordingIntake, free_port, listen, open, options, picture, place, reply,
+    ListeningChannel, MemoryHost, PNG, RecordingIntake, free_port, listen, open, options, picture, place,
+    reply,
 };
 
 const PUBLIC: &str = "https://hermes.example.org/webhooks/twilio";
@@ -76,11 +78,96 @@ async fn messages_come_in_and_a_repeated_one_is_recognised() {
         answers.iter().all(|(status, body)| *status == 200 && body.ends_with("<Response></Response>")),
         "{answers:?}"
     );
-    twilio.sends(ANN, &[("NumMedia", "1"), ("MediaUrl0", "http://x")]);
     twilio.says(NUMBER, "an echo");
-    assert_eq!(twilio.until_answered(4).await[3].0, 200);
-    let texts = running.inbox.texts();
-    assert!(texts.len() == 2 && texts[1].contains("MMS"), "{texts:?}");
+    assert_eq!(twilio.until_answered(3).await[2].0, 200);
+    assert_eq!(running.inbox.texts().len(), 1);
+}
+
+#[tokio::test]
+async fn files_of_an_mms_are_fetched_from_twilio_only() {
+    let (twilio, store) = (FakeTwilio::start().unwrap(), TestWebsite::start().unwrap());
+    let (host, inbox) = (MemoryHost::new(), Arc::default());
+    let running = start_with(&twilio, &host, &inbox).await;
+    let kept_at = store.put("/kept.png", "image/png", PNG);
+    twilio.shares(ANN, "look", "image/png", &kept_at);
+    let page = store.put("/page", "image/png", b"<html>");
+    twilio.shares(ANN, "", "image/png", &page);
+    let elsewhere = store.put("/secret", "image/png", PNG);
+    let more = [("NumMedia", "1"), ("MediaUrl0", elsewhere.as_str()), ("MediaContentType0", "image/png")];
+    twilio.sends(ANN, &more);
+    twilio.shares(ANN, "", "text/x-vcard", &kept_at);
+    let taken = inbox.until_taken(4).await;
+    let files: Vec<_> = taken[0].files().collect();
+    assert_eq!((taken[0].text().as_str(), files.len(), files[0].kind), ("look", 1, AttachmentKind::Image));
+    assert_eq!(std::fs::read(&files[0].path).unwrap(), PNG);
+    for envelope in &taken[1..3] {
+        assert!(envelope.text().contains("could not be fetched"), "{}", envelope.text());
+    }
+    assert!(taken[3].text().contains("not taken here"), "{}", taken[3].text());
+    assert_eq!(store.visits(), ["/kept.png", "/page"]);
+    assert!(store.headers("authorization").is_empty(), "the token stays with Twilio");
+    host.until_document("sms_seen.json").await;
+    running.kill().await;
+    // Nobody answers this one; Twilio's list has no addresses of files.
+    twilio.shares(ANN, "again", "image/png", &kept_at);
+    twilio.until_answered(5).await;
+    let _again = start_with(&twilio, &host, &inbox).await;
+    let taken = inbox.until_taken(5).await;
+    assert_eq!((taken[4].text().as_str(), taken[4].files().count()), ("again", 1));
+}
+
+#[tokio::test]
+async fn a_file_of_an_mms_at_a_private_address_is_not_fetched() {
+    let (twilio, store) = (FakeTwilio::start().unwrap(), TestWebsite::start().unwrap());
+    // Another spelling of this machine, where Twilio's emulator is not.
+    let kept_at = store.put("/kept.png", "image/png", PNG).replace("127.0.0.1", "localhost");
+    let (host, inbox) = (MemoryHost::reaching(PrivateAddresses::Refuse), Arc::default());
+    let _running = start_with(&twilio, &host, &inbox).await;
+    twilio.shares(ANN, "look", "image/png", &kept_at);
+    assert!(inbox.until_taken(1).await[0].text().contains("could not be fetched"));
+    assert!(store.visits().is_empty());
+}
+
+#[tokio::test]
+async fn files_of_answers_are_offered_to_twilio_when_mms_is_on() {
+    let twilio = FakeTwilio::start().unwrap();
+    let (host, port) = (MemoryHost::new(), free_port());
+    let variables = variables(&port.to_string());
+    let mut pairs: Vec<(&str, &str)> =
+        variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    pairs.push(("SMS_MMS", "true"));
+    let set = options(&pairs, json!({"base_url": twilio.base_url()}));
+    let file = |path: String| {
+        ChatPart::File(Attachment { kind: AttachmentKind::Image, path, name: None, mime: None })
+    };
+    let mut answer = reply("sms", &chat(), "here");
+    answer.pieces.push(file(host.file("cat.png", PNG)));
+    answer.pieces.push(file(host.file("large.png", &vec![0; 5 * 1024 * 1024 + 1])));
+    // Without a gateway nobody could fetch it.
+    open("sms", &set, &host, &clock()).unwrap().send(&answer).await.unwrap();
+    assert!(twilio.sent(ANN)[1].body.contains("only the gateway can send files"), "{:?}", twilio.sent(ANN));
+    let running = listen("sms", &set, &host, &Arc::default(), &clock());
+    running.inbox.until_connections(1).await;
+    running.channel.send(&answer).await.unwrap();
+    let sent = twilio.sent(ANN).split_off(3);
+    assert_eq!((sent[0].body.as_str(), sent[0].media_url.as_ref()), ("here", None));
+    assert_eq!(sent[1].body, "cat.png");
+    assert!(sent[2].body.contains("large.png (it is larger than the 5 MB"), "{}", sent[2].body);
+    let url = sent[1].media_url.clone().unwrap();
+    let name = url.strip_prefix(PUBLIC).unwrap();
+    let fetch = |query: &str| {
+        let path = format!("/webhooks/twilio{query}");
+        let address = ([127, 0, 0, 1], port).into();
+        tokio::task::spawn_blocking(move || http_get(address, &path).unwrap())
+    };
+    let fetched = fetch(name).await.unwrap();
+    assert_eq!((fetched.status, fetched.header("content-type")), (200, Some("image/png")));
+    assert_eq!(fetched.body, PNG);
+    assert_eq!(fetch("?media=0").await.unwrap().status, 404);
+    assert_eq!(fetch("").await.unwrap().status, 405);
+    // The lost answer of a message with a file is found by its text.
+    let again = running.channel.send_again(&answer, Timestamp(0.0)).await.unwrap();
+    assert_eq!(again.message_ids[1], sent[1].sid);
 }
 
 #[tokio::test]

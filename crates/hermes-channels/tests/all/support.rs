@@ -11,7 +11,8 @@ use hermes_channels::{
 use hermes_net::{Config, HttpClient, PrivateAddresses};
 use hermes_types::{
     Attachment, BoxFuture, Cancel, Channel, ChannelError, ChatAddress, ChatKind, ChatPart, Clock,
-    ConnectionStatus, Envelope, Intake, IntakeOutcome, InvitationDecision, OutgoingMessage, WebImage,
+    ConnectionStatus, Envelope, Intake, IntakeOutcome, InvitationDecision, OutgoingMessage, QuickReply,
+    WebImage,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -377,6 +378,14 @@ pub(crate) fn listen(
     let (listener, intake, stop) = (channel.clone(), inbox.clone(), cancel.clone());
     let ended = tokio::spawn(async move { listener.listen(&*intake, &stop).await });
     ListeningChannel { channel, inbox: inbox.clone(), host: host.clone(), cancel, ended }
+}
+
+/// Builds a question with two choices.
+pub(crate) fn question(platform: &str, place: &ChatAddress) -> OutgoingMessage {
+    let choice = |label: &str, text: &str| QuickReply { label: label.to_owned(), text: text.to_owned() };
+    let mut question = reply(platform, place, "May I?");
+    question.choices = vec![choice("Allow once", "/approve #7"), choice("Deny", "/deny #7")];
+    question
 }
 
 /// Builds a text message for a chat.

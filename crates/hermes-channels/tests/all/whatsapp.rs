@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::support::{
     HelperScript, ListeningChannel, MemoryHost, PNG, RecordingIntake, listen, open, options, picture, place,
-    reply,
+    question, reply,
 };
 
 const ANN: &str = "4915112345678";
@@ -91,6 +91,36 @@ async fn what_was_not_acknowledged_comes_again_and_is_known() {
     bridge.repeat_last();
     running.inbox.until_duplicates(1).await;
     assert_eq!(running.inbox.texts(), ["one", "two"]);
+}
+
+#[tokio::test]
+async fn a_reaction_to_a_question_is_its_answer() {
+    let bridge = FakeWhatsAppBridge::start().unwrap();
+    let (running, _script) = start(&bridge).await;
+    let asked = running.channel.send(&question("whatsapp", &chat())).await.unwrap().message_ids.remove(0);
+    let done =
+        running.channel.send(&reply("whatsapp", &chat(), "Done.")).await.unwrap().message_ids.remove(0);
+    let sent = bridge.sent(ANN);
+    assert_eq!(sent[0].text, "May I?\n\nOr react with ✅ Allow once · ❌ Deny");
+    assert_eq!(sent[1].text, "Done.");
+    let reacts = |emoji: &str, target: &str| {
+        bridge.sends(
+            ANN,
+            &json!({"event": "reaction", "emoji": emoji, "targetId": target, "targetFromMe": true}),
+        )
+    };
+    reacts("✅", &done);
+    reacts("👍", &asked);
+    reacts("", &asked);
+    running.inbox.refuse_next();
+    let id = reacts("✅", &asked);
+    bridge.says(ANN, "last");
+    let taken = running.inbox.until_taken(2).await;
+    assert_eq!(running.inbox.texts(), ["/approve #7", "last"]);
+    assert_eq!(taken[0].sender.user_id.as_deref(), Some("4915112345678@s.whatsapp.net"));
+    assert_eq!((&taken[0].place, taken[0].reply_to.as_ref()), (&chat(), Some(&asked)));
+    assert!(taken[0].platform_key.ends_with(&id), "{}", taken[0].platform_key);
+    bridge.until_acknowledged(5).await;
 }
 
 #[tokio::test]

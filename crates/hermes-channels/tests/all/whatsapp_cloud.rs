@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::support::{
     ListeningChannel, MemoryHost, PNG, RecordingIntake, free_port, listen, open, options, picture, place,
-    reply,
+    question, reply,
 };
 
 const ANN: &str = "4915112345678";
@@ -233,4 +233,26 @@ async fn refusals_are_said_plainly() {
     graph.change_token("another");
     let revoked = channel.send(&hello).await.unwrap_err();
     assert!(matches!(&revoked, ChannelError::Reauthorise(_)) && !revoked.to_string().contains(ACCESS_TOKEN));
+}
+
+#[tokio::test]
+async fn a_reaction_to_a_question_is_its_answer() {
+    let graph = FakeWhatsAppCloud::start().unwrap();
+    let running = start(&graph, free_port()).await;
+    let first = graph.says(ANN, "hello");
+    running.inbox.until_taken(1).await;
+    let asked =
+        running.channel.send(&question("whatsapp_cloud", &chat())).await.unwrap().message_ids.remove(0);
+    let reacts = |emoji: &str, target: &str| {
+        graph.sends(ANN, "reaction", &json!({"message_id": target, "emoji": emoji}), None)
+    };
+    reacts("✅", &first);
+    reacts("👍", &asked);
+    reacts("", &asked);
+    let id = reacts("❌", &asked);
+    let taken = running.inbox.until_taken(2).await;
+    assert_eq!(running.inbox.texts(), ["hello", "/deny #7"]);
+    assert_eq!((taken[1].platform_key.as_str(), taken[1].reply_to.as_ref()), (id.as_str(), Some(&asked)));
+    assert_eq!(taken[1].sender.handle.as_deref(), Some("+4915112345678"));
+    assert_eq!(graph.until_answered(5).await, [200; 5]);
 }

@@ -162,6 +162,23 @@ fn platform_section(config: &Config, platform: &str, rows: &mut Rows<'_>) {
     }
 }
 
+/// Adds the users of `platforms.<platform>.extra.allowed_users` to those of the variable.
+fn allowed_users(config: &Config, platform: &str, rows: &mut Rows<'_>) {
+    let listed = config.list(&format!("platforms.{platform}.extra.allowed_users"));
+    if listed.is_empty() {
+        return;
+    }
+    let name = format!("{}_ALLOWED_USERS", platform.to_uppercase());
+    let present = rows.variables.get(&name).map(String::as_str).or_else(|| rows.env.get(&name));
+    let mut users = present.map(super::split_list).unwrap_or_default();
+    for user in listed {
+        if !users.contains(&user) {
+            users.push(user);
+        }
+    }
+    rows.put(name, users.join(","), Force::Override);
+}
+
 fn gateway(config: &Config, rows: &mut Rows<'_>) {
     rows.user_value(config, "agent.max_turns", "HERMES_MAX_ITERATIONS");
     for (dotted, name) in [
@@ -179,6 +196,7 @@ fn gateway(config: &Config, rows: &mut Rows<'_>) {
     }
     for platform in hermes_types::chat_platforms() {
         platform_section(config, platform, rows);
+        allowed_users(config, platform, rows);
     }
     rows.put("HERMES_QUIET", "1".to_owned(), Force::Override);
     rows.put("HERMES_EXEC_ASK", "1".to_owned(), Force::Override);

@@ -327,6 +327,7 @@ static VARIABLES: &[EnvVariable] = &[
     plain("SMS_WEBHOOK_PORT", "", "Port of its own for incoming SMS, instead of the one for webhooks"),
     plain("SMS_WEBHOOK_HOST", "0.0.0.0", "Address of that port"),
     plain("SMS_WEBHOOK_URL", "", "Public address that Twilio sends SMS to, as in its console; it is part of the signature"),
+    plain("SMS_MMS", "false", "Send files of answers by MMS; Twilio fetches them below SMS_WEBHOOK_URL"),
     plain("SMS_INSECURE_NO_SIGNATURE", "false", "Take SMS without a signature, for tests"),
     plain("EMAIL_ADDRESS", "", "Mail address of the agent"),
     secret("EMAIL_PASSWORD", "Mail password"),

@@ -117,6 +117,8 @@ pub(super) const KEYS: &[KeySpec] = &[
     int("memory.embeddings.dimensions", "0", "Length of the vectors, where the model has several; 0 is its own").ours(),
     num("memory.embeddings.min_similarity", "0.55", "How alike a statement must be to be recalled by meaning, 0 to 1").ours(),
     map("memory.people", "{}", "Accounts by person: `owner: [telegram:42]`; a person has one profile on all their accounts").later(),
+    flag("memory.consolidation.enabled", "true", "Merge notes that say the same, and mark those that a later one contradicts, once a day when they changed").ours(),
+    int("memory.consolidation.idle_minutes", "10", "Minutes without a turn after which the gateway does so").ours(),
     flag("memory.write_approval", "false", "Ask before each memory change").later(),
     text("delegation.model", "''", "Model for subagents; empty inherits"),
     text("delegation.provider", "''", "Provider for subagents; empty inherits"),

@@ -267,6 +267,21 @@ fn sections_of_chat_platforms_are_their_variables() {
 }
 
 #[test]
+fn users_in_the_block_of_a_platform_are_added_to_those_of_its_variable() {
+    let text = "platforms:\n  telegram:\n    extra:\n      allowed_users: [42, '43']\n  discord:\n    extra:\n      allowed_users: 'ann, bob'\n  \
+                slack:\n    extra:\n      allowed_users: []\n  matrix:\n    extra:\n      allowed_users: ['@ann:x']\nmatrix:\n  allowed_users: ['@bob:x']\n";
+    let loaded = config(text, &[]);
+    let shell =
+        env(&[("TELEGRAM_ALLOWED_USERS", "41, 42"), ("SLACK_ALLOWED_USERS", "U1"), ("HOME", "/home/u")]);
+    let gateway = exported_variables(&loaded, &shell, ProgramSurface::Gateway, Path::new("/work"));
+    let has = |name: &str| gateway.get(name).map(String::as_str);
+    assert_eq!(has("TELEGRAM_ALLOWED_USERS"), Some("41,42,43"));
+    assert_eq!(has("DISCORD_ALLOWED_USERS"), Some("ann,bob"));
+    assert_eq!(has("SLACK_ALLOWED_USERS"), None, "nothing is added");
+    assert_eq!(has("MATRIX_ALLOWED_USERS"), Some("@bob:x,@ann:x"));
+}
+
+#[test]
 fn programs_we_start_get_no_secret_of_ours() {
     let shell = hermes_config::Env::from_pairs([
         ("NOUS_API_KEY", "n"),

@@ -20,14 +20,9 @@ pub async fn find_session(
     name: &str,
     owner: SessionOwner<'_>,
 ) -> Result<Result<SessionId, String>, Error> {
-    let none = || Err(format!("No session named '{name}' was found. /resume lists them."));
-    let Some(session) = store.resolve(name).await? else { return Ok(none()) };
-    let is_allowed = match owner {
-        SessionOwner::Anybody => true,
-        SessionOwner::Person { platform, user } => store
-            .session(&session)
-            .await?
-            .is_some_and(|stored| stored.source == platform && stored.user_id.as_deref() == user),
+    let found = match owner {
+        SessionOwner::Anybody => store.resolve(name).await?,
+        SessionOwner::Person { platform, user } => store.resolve_of(name, platform, user).await?,
     };
-    Ok(if is_allowed { Ok(session) } else { none() })
+    Ok(found.ok_or_else(|| format!("No session named '{name}' was found. /resume lists them.")))
 }

@@ -233,6 +233,30 @@ async fn a_failing_model_is_said_and_the_message_stays() {
 }
 
 #[tokio::test]
+async fn a_name_means_a_session_of_ones_own() {
+    let model = TestModel::new(|said, request| {
+        ModelStep::Say(format!("{said} after {}", request.messages.len() - 1))
+    });
+    let bench = GatewayFixture::with(model).await;
+    for (person, title) in [("ann", "Trip"), ("bob", "Trip #2")] {
+        bench.channel.write(person, "hello");
+        bench.channel.until_said(person, "hello after 0").await;
+        bench.until_quiet().await;
+        bench.channel.write(person, &format!("/title {title}"));
+        bench.channel.until_said(person, &format!("✏️ Session title set: **{title}**")).await;
+        bench.channel.write(person, "/new");
+        bench.channel.until_said(person, "✨ Session reset!").await;
+    }
+    // The newest of the series is Bob's, and Ann must neither get it nor be kept from hers.
+    bench.channel.write("ann", "/resume Trip");
+    bench.channel.until_said("ann", "↻ Resumed session **Trip** (2 messages)").await;
+    bench.channel.write("bob", "/resume Trip");
+    bench.channel.until_said("bob", "↻ Resumed session **Trip #2** (2 messages)").await;
+    bench.channel.write("ann", "/resume Trip #2");
+    bench.channel.until_said("ann", "No session named 'Trip #2' was found").await;
+}
+
+#[tokio::test]
 async fn undo_title_resume_and_background() {
     let model = TestModel::new(|said, request| {
         ModelStep::Say(format!("{said} after {}", request.messages.len() - 1))

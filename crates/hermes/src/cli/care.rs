@@ -125,6 +125,18 @@ pub(crate) enum MemoryCommand {
         #[arg(long, value_name = "ACCOUNT")]
         person: Option<String>,
     },
+    /// Merge notes that say the same, and mark those that a later one contradicts
+    #[command(
+        after_help = "Examples:\n  hermes memory consolidate --dry-run\n  hermes memory consolidate --yes"
+    )]
+    Consolidate {
+        /// Print what would be changed, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Don't ask for confirmation
+        #[arg(short, long)]
+        yes: bool,
+    },
     /// Forget what is remembered; the files are kept with the ending .before-reset
     #[command(after_help = "Example: hermes memory reset --target user")]
     Reset {
@@ -206,6 +218,20 @@ pub(crate) struct WhatsAppArguments {
     /// Link again where a phone is linked already
     #[arg(long)]
     pub(crate) again: bool,
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(crate) enum MatrixCommand {
+    /// Compare the emoji of a device that wants to be verified with those it shows
+    #[command(after_help = "Examples:\n  hermes matrix verify\n  hermes matrix verify --yes")]
+    Verify {
+        /// Confirm that both sides show the same
+        #[arg(short, long, conflicts_with = "no")]
+        yes: bool,
+        /// Say that they differ, which ends the verification
+        #[arg(long)]
+        no: bool,
+    },
 }
 
 #[derive(Debug, Clone, Subcommand)]

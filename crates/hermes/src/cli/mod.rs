@@ -17,8 +17,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use care::{
-    AuditLevel, CheckpointsCommand, ClawCommand, ClawPreset, DebugCommand, MemoryCommand, MemorySelection,
-    MigrateClawArguments, SecurityCommand, SkillConflict, SlackCommand, WhatsAppArguments,
+    AuditLevel, CheckpointsCommand, ClawCommand, ClawPreset, DebugCommand, MatrixCommand, MemoryCommand,
+    MemorySelection, MigrateClawArguments, SecurityCommand, SkillConflict, SlackCommand, WhatsAppArguments,
 };
 pub(crate) use curator::{BundlesCommand, CuratorCommand};
 pub(crate) use extensions::{HooksCommand, PluginsCommand};
@@ -149,6 +149,11 @@ pub(crate) enum CliCommand {
     Slack {
         #[command(subcommand)]
         command: SlackCommand,
+    },
+    /// Verify devices of Matrix
+    Matrix {
+        #[command(subcommand)]
+        command: MatrixCommand,
     },
     /// Link a phone to WhatsApp, with a QR code
     #[command(name = "whatsapp")]

@@ -122,12 +122,16 @@ fn setup_platforms() -> String {
 
 /// Without flags, questions are asked.
 #[derive(Debug, Default, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "one field per flag")]
 pub(crate) struct GatewaySetupArguments {
     #[arg(conflicts_with = "api_server", help = setup_platforms())]
     pub(crate) platform: Option<String>,
     /// Set a platform variable, as in TELEGRAM_BOT_TOKEN=…; the value `-` is read from standard input
     #[arg(long = "set", value_name = "NAME=VALUE", requires = "platform")]
     pub(crate) values: Vec<String>,
+    /// Store the values without asking the platform whether they are right
+    #[arg(long, requires = "platform")]
+    pub(crate) no_check: bool,
     /// Set up the OpenAI-compatible API server
     #[arg(long)]
     pub(crate) api_server: bool,
@@ -158,12 +162,16 @@ pub(crate) enum PairingCommand {
     #[default]
     List,
     /// Approve a user by pairing code
-    #[command(after_help = "Example: hermes pairing approve telegram ABCD2345")]
+    #[command(after_help = "Examples:\n  hermes pairing approve telegram ABCD2345\n  \
+                            hermes pairing approve slack ABCD2345 --person telegram:42")]
     Approve {
         /// Platform, such as telegram
         platform: String,
         /// Code that the user was given
         code: String,
+        /// Link the account to a person: a name in `memory.people`, `owner`, or another account such as telegram:42
+        #[arg(long, value_name = "NAME")]
+        person: Option<String>,
     },
     /// Revoke a user's access
     #[command(after_help = "Example: hermes pairing revoke telegram 123456")]

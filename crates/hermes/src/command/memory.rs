@@ -11,20 +11,22 @@ use anyhow::{Context as _, Result, bail};
 use hermes_agent::TranscriptRecall;
 use hermes_config::env::dotenv;
 use hermes_config::settings::MemorySettings;
-use hermes_config::{Config, ManagedMode, set};
+use hermes_config::{Config, ManagedMode, ProgramSurface, set};
 use hermes_knowledge::{
-    ChatIdentity, MemoryAuthor, MemoryFile, MemoryRecord, MemoryStore, People, PersonName,
+    ChatIdentity, ConsolidationSchedule, MemoryAuthor, MemoryFile, MemoryRecord, MemoryStore, People,
+    PersonName,
 };
 use hermes_memory::{KNOWN_ENGINES, KnownEngine};
 use hermes_store::{RecallScope, Store};
 use hermes_task::SystemClock;
 use hermes_text::ellipsize;
-use hermes_types::Clock;
+use hermes_types::{Cancel, Clock};
 
 use crate::cli::{MemoryCommand, MemorySelection};
 use crate::context::ProgramContext;
 use crate::editor;
 use crate::output::{Confirmation, Console};
+use crate::wiring::consolidation::{self, ConsolidationPass};
 use crate::wiring::memory_limits;
 use crate::wiring::memory_services::{MemoryServices, configured_service};
 use crate::wiring::model_lists::runtime;
@@ -62,6 +64,9 @@ pub(crate) fn run(command: MemoryCommand, context: &ProgramContext, output: &Con
         }
         MemoryCommand::Log { limit, person } => output.line(&of(person.as_deref())?.list_changes(limit)),
         MemoryCommand::Undo { number, person } => output.line(&of(person.as_deref())?.undo(number)?),
+        MemoryCommand::Consolidate { dry_run, yes } => {
+            return consolidate(dry_run, yes, &config, context, output);
+        }
         MemoryCommand::Reset { target, yes } => reset(target, yes, context, output)?,
         MemoryCommand::Off => match config.non_empty_text("memory.provider") {
             None => output.line("No external memory service is configured; the built-in memory is in use."),
@@ -71,6 +76,64 @@ pub(crate) fn run(command: MemoryCommand, context: &ProgramContext, output: &Con
             }
         },
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tidies the files that changed since they were tidied last, each after a question.
+fn consolidate(
+    dry_run: bool,
+    yes: bool,
+    config: &Config,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<ExitCode> {
+    let from = ProgramConfig { context, config };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let store = context.store(output)?;
+    let Some(pass) = ConsolidationPass::new(from, ProgramSurface::Cli, &store, &clock)? else {
+        bail!("no model is configured; run `hermes model`");
+    };
+    let (runtime, cancel, mut done) = (runtime()?, Cancel::new(), Vec::new());
+    for target in consolidation::targets(from) {
+        let path =
+            target.folder.join(if target.file == MemoryFile::Memory { "MEMORY.md" } else { "USER.md" });
+        let Some(proposal) = runtime.block_on(pass.propose(&target, &cancel))? else {
+            done.push(target);
+            continue;
+        };
+        output.line(&format!("{}:", path.display()));
+        let (before, after) = (&proposal.request.entries, &proposal.after);
+        for entry in before.iter().filter(|entry| !after.contains(entry)) {
+            output.line(&format!("  - {}", hermes_text::single_line(entry)));
+        }
+        for entry in after.iter().filter(|entry| !before.contains(entry)) {
+            output.line(&format!("  + {}", hermes_text::single_line(entry)));
+        }
+        if dry_run {
+            continue;
+        }
+        if !yes {
+            match output.confirm("Change it?") {
+                Confirmation::Yes => {}
+                Confirmation::No => continue,
+                Confirmation::NotInteractive => {
+                    output.error("nobody can be asked; --yes goes on without asking. Nothing was changed");
+                    return Ok(ExitCode::FAILURE);
+                }
+            }
+        }
+        if proposal.apply()? {
+            output.line("✓ Changed; `hermes memory undo` takes it back.");
+        }
+        done.push(target);
+    }
+    if done.is_empty() && !dry_run {
+        output.line("Nothing to tidy.");
+    }
+    if !dry_run {
+        ConsolidationSchedule::load(&context.home).record(&context.home, clock.now(), &done)?;
+    }
+    store.close().wait()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -185,6 +248,7 @@ impl PersonMemory {
             let by = match change.by {
                 MemoryAuthor::Agent => "agent",
                 MemoryAuthor::User => "you",
+                MemoryAuthor::Consolidation => "tidying",
             };
             let at = change.at.get(..16).unwrap_or(&change.at).replace('T', " ");
             // Writing to a `String` cannot fail.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hermes_channels::{
     ChannelContext, ChannelHost, HelperError, HelperRequest, IncomingFile, MenuCommand, Options, PLATFORMS,
@@ -17,12 +18,15 @@ use hermes_gateway::process::{LockError, ScopedLock, StateFile, lock, lock_folde
 use hermes_gateway::{ChannelSupervisor, Delivery, GatewaySettings, LiveSettings, PlatformCatalog, slash};
 use hermes_net::{HttpClient, PrivateAddresses};
 use hermes_types::{
-    Attachment, AttachmentKind, BoxFuture, ChannelCapabilities, Clock, Timestamp, random_hex,
+    Attachment, AttachmentKind, BoxFuture, ChannelCapabilities, ChannelError, Clock, Timestamp, random_hex,
 };
 use serde_json::Value;
 
 use super::model::net_config;
 use super::whatsapp_bridge::WhatsAppBridge;
+
+/// How long a platform may take to answer when its settings are checked.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Collects the settings of a platform: its variables first, then config.yaml.
 pub(crate) fn options(platform: &Platform, config: &Config, env: &Env) -> Options {
@@ -54,6 +58,8 @@ pub(crate) fn options(platform: &Platform, config: &Config, env: &Env) -> Option
         }
         extra["reply_prefix"] = Value::String(config.text(&prefix));
     }
+    let allowed = config.list(&format!("{block}.extra.allowed_users")).join(",");
+    fill(&mut variables, &format!("{upper}_ALLOWED_USERS"), Some(allowed).filter(|list| !list.is_empty()));
     // `extra.client_id` of DingTalk is `DINGTALK_CLIENT_ID`.
     for (key, value) in extra.as_object().into_iter().flatten().filter(|_| !off) {
         fill(&mut variables, &format!("{upper}_{}", key.to_uppercase()), scalar_text(value));
@@ -163,6 +169,39 @@ pub(crate) fn connect(delivery: &Delivery, live: &LiveSettings, clock: &Arc<dyn 
             Err(reason) => tracing::warn!(platform = platform.name, reason, "nothing is sent there"),
         }
     }
+}
+
+/// Says what is wrong with the settings of a platform.
+pub(crate) enum SettingsProblem {
+    /// A value is not valid, or the platform does not take it.
+    Invalid(String),
+    /// The platform could not be asked.
+    Unchecked(String),
+}
+
+/// Checks the settings of a platform: their forms, and the credentials with the platform itself, where it has a call that
+/// changes nothing.
+pub(crate) async fn check(
+    platform: &Platform,
+    options: &Options,
+    live: &LiveSettings,
+    clock: &Arc<dyn Clock>,
+) -> Result<(), SettingsProblem> {
+    let contexts = ContextSource::new(live, clock, &WebhookMounts::default());
+    let channel = contexts.context().and_then(|context| (platform.open)(options, context));
+    let channel = channel.map_err(SettingsProblem::Invalid)?;
+    let checked = tokio::select! {
+        checked = channel.check() => checked,
+        () = clock.sleep(CHECK_TIMEOUT) => {
+            return Err(SettingsProblem::Unchecked(format!("{} does not answer", platform.label())));
+        }
+    };
+    checked.map_err(|error| match error {
+        ChannelError::Retry { reason, .. } | ChannelError::DeliveryUnknown(reason) => {
+            SettingsProblem::Unchecked(reason)
+        }
+        error => SettingsProblem::Invalid(error.to_string()),
+    })
 }
 
 /// Acquires the lock that keeps other gateways on this machine from using the same account.

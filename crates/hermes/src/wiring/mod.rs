@@ -9,6 +9,7 @@ pub(crate) mod bundled_skills;
 pub(crate) mod channels;
 mod code;
 mod command_runtime;
+pub(crate) mod consolidation;
 mod delegation;
 pub(crate) mod environment;
 pub(crate) mod extensions;

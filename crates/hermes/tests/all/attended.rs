@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use hermes_testkit::telegram::FakeTelegram;
 use hermes_testkit::{ModelScript, ModelServer, RecordedRequest, TempHome};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
@@ -459,11 +460,14 @@ fn a_long_line_and_a_paste_arrive_whole_and_the_terminal_is_put_back() {
 
 #[test]
 fn setup_offers_a_home_and_asks_who_gets_in() {
-    let mut window = TerminalWindow::open("replies: []", &json!({}));
+    const TOKEN: &str = "123456:a-token-of-some-length-that-is-enough";
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
+    let platforms = json!({"platforms": {"telegram": {"extra": {"base_url": telegram.base_url()}}}});
+    let mut window = TerminalWindow::open("replies: []", &platforms);
     window.until_shown("❯");
     window.run_instead(&["gateway", "setup", "telegram"]);
     window.until_shown("(needed): ");
-    window.say("123456:a-token-of-some-length-that-is-enough");
+    window.say(TOKEN);
     window.until_shown("who may use it");
     window.say("4711, 4712");
     window.until_shown("Use 4711, the first allowed id, as home channel?");
@@ -475,15 +479,18 @@ fn setup_offers_a_home_and_asks_who_gets_in() {
     assert!(env.contains("TELEGRAM_HOME_CHANNEL=4711") && env.contains("TELEGRAM_ALLOWED_USERS="), "{env}");
     assert!(!window.seen.contains("open, pair or skip"), "somebody is named: {}", window.seen);
 
-    let mut window = TerminalWindow::open("replies: []", &json!({}));
+    let mut window = TerminalWindow::open("replies: []", &platforms);
     window.until_shown("❯");
     window.run_instead(&["gateway", "setup", "telegram"]);
     window.until_shown("(needed): ");
-    window.say("123456:a-token-of-some-length-that-is-enough");
+    window.say("123456:another-token");
     window.until_shown("who may use it");
     window.say("");
     window.until_shown("scheduled jobs write to");
     window.say("");
+    window.until_shown("rejected the token");
+    window.until_shown("Store it all the same?");
+    window.say("y");
     window.until_shown("open, pair or skip [pair]:");
     window.say("perhaps");
     window.until_shown("`perhaps` is none of them");

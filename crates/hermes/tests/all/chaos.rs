@@ -1,5 +1,8 @@
-//! Many conversations on ten platforms under faults: the gateway is killed, the model and the platforms become
+//! Many conversations on twelve platforms under faults: the gateway is killed, the model and the platforms become
 //! unavailable and return, messages arrive twice and in the wrong order, calls fail in the middle.
+//!
+//! Signal and Home Assistant cannot send again what they have handed out: before the gateway is killed or their server goes
+//! away, what is in hand there is waited for. All other faults hit them as well.
 //!
 //! Reproducible by its seed as far as threads allow. Every message must be answered once, or be reported.
 
@@ -8,15 +11,17 @@ use std::time::Duration;
 
 use hermes_testkit::dingtalk::{self, FakeDingTalk};
 use hermes_testkit::discord::{self, FakeDiscord, FakeDiscordId, SessionRetention};
+use hermes_testkit::homeassistant::{self, FakeHomeAssistant};
 use hermes_testkit::mail::{self, FakeMail, MailFault, SentMail};
 use hermes_testkit::matrix::{self, FakeMatrix};
 use hermes_testkit::mattermost::{self, FakeMattermost};
+use hermes_testkit::signal::{self, FakeSignal};
 use hermes_testkit::slack::{self, FakeSlack};
 use hermes_testkit::sms::{self, FakeTwilio};
 use hermes_testkit::telegram::{self, FakeTelegram};
 use hermes_testkit::whatsapp_cloud::{self, FakeWhatsAppCloud, FakeWhatsAppMessage};
 use hermes_testkit::{ModelScript, ModelServer, PlatformFault, RealClock, TempHome, fixture};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::life::{GatewayChild, PlatformDriver as _, TELEGRAM_TOKEN, start_gateway};
 use super::more_platforms::WhatsAppDriver;
@@ -64,10 +69,12 @@ enum Where {
     Email,
     WhatsApp,
     Matrix,
+    Signal,
+    HomeAssistant,
 }
 
 impl Where {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 12] = [
         Self::Telegram,
         Self::Discord,
         Self::Slack,
@@ -78,6 +85,8 @@ impl Where {
         Self::Email,
         Self::WhatsApp,
         Self::Matrix,
+        Self::Signal,
+        Self::HomeAssistant,
     ];
 
     fn name(self) -> &'static str {
@@ -92,12 +101,14 @@ impl Where {
             Self::Email => "email",
             Self::WhatsApp => "whatsapp",
             Self::Matrix => "matrix",
+            Self::Signal => "signal",
+            Self::HomeAssistant => "homeassistant",
         }
     }
 
     /// Tells whether the platform can find a message that may have been sent.
     fn can_tell(self) -> bool {
-        !matches!(self, Self::Telegram | Self::WhatsAppCloud | Self::DingTalk | Self::Email)
+        !matches!(self, Self::Telegram | Self::WhatsAppCloud | Self::DingTalk | Self::Email | Self::Signal)
     }
 }
 
@@ -131,6 +142,10 @@ struct ChaosRun {
     twilio: FakeTwilio,
     mail: FakeMail,
     phone: WhatsAppDriver,
+    signal: FakeSignal,
+    house: FakeHomeAssistant,
+    /// The number of changes in the house.
+    changes: usize,
     model: Option<ModelServer>,
     model_port: u16,
     /// The number of users, and of messages of each.
@@ -168,6 +183,7 @@ impl ChaosRun {
         let twilio = FakeTwilio::start().unwrap();
         let matrix = FakeMatrix::start().unwrap();
         let (mail, phone) = (FakeMail::start().unwrap(), WhatsAppDriver::new());
+        let (signal, house) = (FakeSignal::start().unwrap(), FakeHomeAssistant::start().unwrap());
         let (whatsapp, mattermost, dingtalk) = (
             FakeWhatsAppCloud::start().unwrap(),
             FakeMattermost::start().unwrap(),
@@ -191,6 +207,7 @@ impl ChaosRun {
                 "sms": {"extra": {"base_url": twilio.base_url()}},
                 "email": {"extra": {"imap_security": "plain", "smtp_security": "plain"}},
                 "whatsapp": {"extra": phone.extra()},
+                "homeassistant": {"extra": {"watch_all": true, "cooldown_seconds": 0}},
             },
         });
         let more = format!(
@@ -200,7 +217,8 @@ impl ChaosRun {
              DINGTALK_HOME_CHANNEL=c\nTWILIO_ACCOUNT_SID={}\nTWILIO_AUTH_TOKEN={}\nTWILIO_PHONE_NUMBER={}\n\
              SMS_WEBHOOK_URL={public}\nSMS_HOME_CHANNEL=+1\nEMAIL_ADDRESS={}\nEMAIL_PASSWORD={}\nEMAIL_AUTHSERV_ID={}\n\
              EMAIL_IMAP_HOST=127.0.0.1\nEMAIL_IMAP_PORT={}\nEMAIL_SMTP_HOST=127.0.0.1\nEMAIL_SMTP_PORT={}\n\
-             MATRIX_HOMESERVER={}\nMATRIX_ACCESS_TOKEN={}\nMATRIX_HOME_ROOM=!r:x\nWHATSAPP_HOME_CHANNEL=1\n{}",
+             MATRIX_HOMESERVER={}\nMATRIX_ACCESS_TOKEN={}\nMATRIX_HOME_ROOM=!r:x\nWHATSAPP_HOME_CHANNEL=1\n\
+             SIGNAL_HTTP_URL={}\nSIGNAL_ACCOUNT={}\nSIGNAL_HOME_CHANNEL=+1\nHASS_URL={}\nHASS_TOKEN={}\n{}",
             whatsapp_cloud::PHONE_NUMBER_ID,
             whatsapp_cloud::ACCESS_TOKEN,
             whatsapp_cloud::APP_SECRET,
@@ -218,6 +236,10 @@ impl ChaosRun {
             mail.smtp_port(),
             matrix.base_url(),
             matrix::TOKEN,
+            signal.base_url(),
+            signal::ACCOUNT,
+            house.base_url(),
+            homeassistant::TOKEN,
             phone.env(),
         );
         let env = format!(
@@ -243,6 +265,9 @@ impl ChaosRun {
             twilio,
             mail,
             phone,
+            signal,
+            house,
+            changes: 0,
             model,
             model_port,
             size: (people, messages),
@@ -255,7 +280,11 @@ impl ChaosRun {
     }
 
     fn talk(&self, number: usize) -> UserSession {
-        let at = Where::ALL[number % Where::ALL.len()];
+        let at = match Where::ALL[number % Where::ALL.len()] {
+            // The whole house is one conversation.
+            Where::HomeAssistant if number >= Where::ALL.len() => Where::Signal,
+            at => at,
+        };
         let ids = (at == Where::Discord).then(|| {
             let person = self.discord.person(&format!("person{number}"), None);
             (person, self.discord.dm(person))
@@ -280,7 +309,25 @@ impl ChaosRun {
     }
 
     fn is_away(&self, at: Where) -> bool {
-        self.away.contains_key(at.name())
+        // What changes while nobody listens is not told later.
+        self.away.contains_key(at.name()) || at == Where::HomeAssistant && !self.house.is_subscribed()
+    }
+
+    /// Waits until everything that Signal and the house have handed out is in the database.
+    fn wait_for_what_is_in_hand(&self) {
+        self.signal.set_paused(true);
+        let taken = |platform: &str| -> usize {
+            let query = format!("SELECT COUNT(*) FROM hx_inbox WHERE platform = '{platform}'");
+            fixture::texts(&self.home.join("state.db"), &query)[0].parse().unwrap()
+        };
+        let counts = || ((taken("signal"), self.signal.handed_out()), (taken("homeassistant"), self.changes));
+        super::support::until_found(
+            || format!("what is in hand is taken: {:?}\n{}", counts(), self.story()),
+            || {
+                let (signal, house) = counts();
+                (signal.0 >= signal.1 && house.0 >= house.1).then_some(())
+            },
+        );
     }
 
     /// Returns the texts of the bot's messages to a user.
@@ -317,13 +364,30 @@ impl ChaosRun {
             Where::WhatsApp => {
                 self.phone.bridge.sent(&phone(talk)).into_iter().map(|message| message.text).collect()
             }
+            Where::Signal => self
+                .signal
+                .sent(&format!("+{}", phone(talk)))
+                .into_iter()
+                .map(|message| message.text)
+                .collect(),
+            Where::HomeAssistant => {
+                // A second notification with the same id takes the place of the first.
+                let mut shown: Vec<(Value, String)> = Vec::new();
+                for (_, service, data) in self.house.services() {
+                    let id = data["notification_id"].clone();
+                    if service == "create" && !shown.iter().any(|(known, _)| *known == id) {
+                        shown.push((id, data["message"].as_str().unwrap_or_default().to_owned()));
+                    }
+                }
+                shown.into_iter().map(|(_, text)| text).collect()
+            }
             Where::DingTalk => {
                 self.dingtalk.sent(&conversation(talk)).into_iter().map(|message| message.text).collect()
             }
         }
     }
 
-    fn say(&self, talk: &mut UserSession, now: u64) {
+    fn say(&mut self, talk: &mut UserSession, now: u64) {
         talk.before = self.heard(talk).len();
         talk.said += 1;
         talk.since = now;
@@ -358,6 +422,15 @@ impl ChaosRun {
             }
             Where::WhatsApp => {
                 self.phone.bridge.says(&phone(talk), &text);
+            }
+            Where::Signal => {
+                self.signal.says(&format!("+{}", phone(talk)), &text);
+            }
+            Where::HomeAssistant => {
+                self.changes += 1;
+                let entity = format!("input_text.message{}", talk.said);
+                self.house.entity(&entity, "nothing", json!({}));
+                self.house.changes(&entity, &text);
             }
             Where::DingTalk => {
                 self.dingtalk.says(&format!("staff{}", talk.number), &conversation(talk), None, &text);
@@ -407,6 +480,8 @@ impl ChaosRun {
                 "dingtalk" => self.dingtalk.start_again().unwrap(),
                 "email" => self.mail.start_again().unwrap(),
                 "whatsapp" => self.phone.bridge.set_away(false),
+                "signal" => self.signal.start_again().unwrap(),
+                "homeassistant" => self.house.start_again().unwrap(),
                 _ => self.twilio.start_again().unwrap(),
             }
         }
@@ -427,6 +502,15 @@ impl ChaosRun {
             "dingtalk" => self.dingtalk.stop(),
             "email" => self.mail.stop(),
             "whatsapp" => self.phone.bridge.set_away(true),
+            "signal" | "homeassistant" => {
+                self.wait_for_what_is_in_hand();
+                if name == "signal" {
+                    self.signal.stop();
+                } else {
+                    self.house.stop();
+                }
+                self.signal.set_paused(false);
+            }
             _ => self.twilio.stop(),
         }
         let back = now + self.dice.between(AWAY);
@@ -440,7 +524,9 @@ impl ChaosRun {
             PlatformFault::DoAndCut => MailFault::TakeAndCut,
             _ => MailFault::Cut,
         };
-        match self.dice.roll(7) {
+        match self.dice.roll(9) {
+            7 => self.signal.fault("POST", "/rpc", fault),
+            8 => self.house.fault("POST", "/services/", fault),
             6 => self.matrix.fault("PUT", "/send/m.room.message/", fault),
             4 => self.mail.fault(of_mail),
             5 => self.phone.bridge.fault("POST", "/send", fault),
@@ -453,9 +539,12 @@ impl ChaosRun {
 
     /// Causes one fault.
     fn strike(&mut self, now: u64) {
-        let name = match self.dice.roll(25) {
+        let name = match self.dice.roll(27) {
             0..=3 => {
+                self.wait_for_what_is_in_hand();
                 self.gateway = None;
+                super::support::until("nobody listens to the house", || !self.house.is_subscribed());
+                self.signal.set_paused(false);
                 self.start_gateway();
                 "the gateway is killed"
             }
@@ -481,6 +570,8 @@ impl ChaosRun {
                 self.mattermost.drop_sockets();
                 self.dingtalk.drop_streams();
                 self.mail.drop_connections();
+                self.signal.drop_stream();
+                self.house.drop_sockets();
                 "sockets break"
             }
             9 => {
@@ -500,6 +591,7 @@ impl ChaosRun {
                 self.twilio.repeat_last();
                 self.mail.repeat_last();
                 self.phone.bridge.repeat_last();
+                self.signal.repeat_last();
                 "messages come twice"
             }
             12 => {
@@ -542,6 +634,14 @@ impl ChaosRun {
             18 => {
                 self.take_away("mattermost", now);
                 "mattermost goes away"
+            }
+            25 => {
+                self.take_away("signal", now);
+                "signal goes away"
+            }
+            26 => {
+                self.take_away("homeassistant", now);
+                "homeassistant goes away"
             }
             24 => {
                 self.take_away("matrix", now);

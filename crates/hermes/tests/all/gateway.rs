@@ -255,9 +255,57 @@ fn a_server_for_everybody_needs_a_key() {
     .unwrap();
     let (code, text) = place.output(&["gateway", "run"]);
     assert_eq!(code, 78, "a configuration that cannot work is no reason to start again");
-    assert!(text.contains("the API server needs a key"), "{text}");
+    assert_eq!(text.matches("the API server needs a key").count(), 1, "{text}");
+    assert!(text.contains("error: no platform can be reached"), "{text}");
     let state: Value = serde_json::from_str(&place.home.read("gateway_state.json")).unwrap();
     assert_eq!(state["gateway_state"], "startup_failed");
+}
+
+#[test]
+fn setup_checks_values_before_it_stores_them() {
+    let place = GatewayHome::new(SCRIPT);
+    let telegram = FakeTelegram::start("1234:abc").unwrap();
+    let extra = format!("platforms:\n  telegram:\n    extra:\n      base_url: {}\n", telegram.base_url());
+    std::fs::write(place.home.join("config.yaml"), extra).unwrap();
+    let token = |token: &str| format!("TELEGRAM_BOT_TOKEN={token}");
+    let setup = |more: &[&str]| place.output(&[&["gateway", "setup", "--yes"], more].concat());
+    let before = place.home.read(".env");
+    let (code, text) = setup(&["telegram", "--set", &token("1234:wrong")]);
+    assert!(
+        code == 1 && text.contains("rejected the token") && text.contains("nothing was changed"),
+        "{text}"
+    );
+    // The form is wrong, and nobody is asked.
+    let number = ["sms", "--set", "TWILIO_ACCOUNT_SID=AC1", "--set", "TWILIO_AUTH_TOKEN=t"];
+    let (code, text) = setup(&[&number[..], &["--set", "TWILIO_PHONE_NUMBER=5550001"]].concat());
+    assert!(code == 1 && text.contains("TWILIO_PHONE_NUMBER is not a number in the form"), "{text}");
+    assert_eq!(place.home.read(".env"), before);
+    let (code, text) = setup(&["telegram", "--set", &token("1234:abc")]);
+    assert!(code == 0 && text.contains("✓ Written"), "{text}");
+    assert!(place.home.read(".env").contains("TELEGRAM_BOT_TOKEN=1234:abc"));
+    // What cannot be asked is stored.
+    drop(telegram);
+    let (code, text) = setup(&["telegram", "--set", &token("1234:def")]);
+    assert!(code == 0 && text.contains("could not be asked whether this is right"), "{text}");
+    let (code, text) = setup(&["telegram", "--no-check", "--set", &token("1234:ghi")]);
+    assert!(code == 0 && !text.contains("could not be asked"), "{text}");
+    assert!(place.home.read(".env").contains("TELEGRAM_BOT_TOKEN=1234:ghi"));
+}
+
+#[test]
+fn an_error_at_the_start_is_printed_once() {
+    let place = GatewayHome::new(SCRIPT);
+    let config = "model:\n  provider: no-such-provider\n  default: m\n";
+    std::fs::write(place.home.join("config.yaml"), config).unwrap();
+    place.add_env("SMS_WEBHOOK_URL=nonsense\nTWILIO_ACCOUNT_SID=AC1\nTWILIO_AUTH_TOKEN=t\nTWILIO_PHONE_NUMBER=+15550001\n");
+    let running = place.start();
+    until("the gateway runs", || place.home.read("complaints.txt").contains("the gateway is running"));
+    running.signal(Signal::TERM);
+    assert_eq!(running.wait(), 0);
+    let text = place.home.read("complaints.txt");
+    for reason in ["SMS_WEBHOOK_URL is not a web address", "no-such-provider"] {
+        assert_eq!(text.matches(reason).count(), 1, "{text}");
+    }
 }
 
 #[test]

@@ -262,7 +262,7 @@ pub(crate) fn hermes(home: &TempHome, arguments: &[&str]) -> Command {
     command_of(&program(), home, arguments)
 }
 
-fn command_of(program: &str, home: &TempHome, arguments: &[&str]) -> Command {
+pub(crate) fn command_of(program: &str, home: &TempHome, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command
         .args(arguments)

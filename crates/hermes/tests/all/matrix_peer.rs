@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use hermes_testkit::{ModelScript, ModelServer, TempHome, fixture};
 use serde_json::{Value, json};
 
-use super::life::{GatewayChild, PlatformDriver, live, start_gateway};
-use super::support::{until, until_found};
+use super::life::{GatewayChild, PlatformDriver, command_of, live, start_gateway};
+use super::support::{program, until, until_found};
 
 const BOT: &str = "@bot:localhost";
 
@@ -399,6 +399,63 @@ fn peer_matrix_rooms_threads_pictures_and_strangers() {
 }
 
 #[test]
+fn peer_matrix_a_device_is_verified_by_emoji() {
+    let Some(server) = Synapse::start("") else { return };
+    server.register("bot");
+    let ann = server.user("ann");
+    let model = model(&json!([]));
+    let home = home(&model, &server.env("MATRIX_ENCRYPTION=true\nMATRIX_ALLOWED_USERS=@ann:localhost\n"));
+    let room = ann.room(&json!({"encrypted": true, "direct": true}));
+    let gateway = connected(&home);
+    until("it has joined", || ann.has_bot(&room));
+    ann.says(&room, "hello");
+    ann.until_seen(&room, "hello");
+    let shown = || -> Value {
+        let text = std::fs::read_to_string(home.join("matrix_verification.json")).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    };
+    let seen =
+        |id: &Value, confirm: bool| ann.ask(&json!({"do": "verification", "id": id, "confirm": confirm}));
+    let begin = || {
+        let id = ann.ask(&json!({"do": "verify", "user": BOT}))["id"].clone();
+        let theirs = until_found(
+            || "the emoji of the other side".to_owned(),
+            || seen(&id, false)["emoji"].as_array().filter(|emoji| emoji.len() == 7).cloned(),
+        );
+        until("the emoji of this side", || shown()["id"] == id);
+        let ours: Vec<Value> =
+            shown()["emoji"].as_array().unwrap().iter().map(|emoji| emoji["symbol"].clone()).collect();
+        assert_eq!(ours, theirs);
+        assert_eq!(shown()["numbers"], seen(&id, false)["numbers"]);
+        id
+    };
+    let verify = |flag: &str| {
+        let output = command_of(&program(), &home, &["matrix", "verify", flag]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    // What differs ends it on both sides.
+    let id = begin();
+    assert!(verify("--no").contains("The verification is ended"));
+    until("it is ended", || seen(&id, false)["canceled"] == true);
+    until("it is forgotten", || shown()["id"].is_null());
+    let id = begin();
+    let name = shown()["emoji"][0]["name"].as_str().unwrap().to_owned();
+    let printed = verify("--yes");
+    assert!(printed.contains(&name) && printed.contains("@ann:localhost"), "{printed}");
+    assert_eq!(seen(&id, true)["verified"], false);
+    until("it is verified there", || seen(&id, false)["verified"] == true);
+    until("it is verified here", || {
+        let log = std::fs::read_to_string(home.join("logs/gateway.log")).unwrap_or_default();
+        log.contains("a Matrix device was verified")
+    });
+    drop(gateway);
+    // Without a gateway there is nothing to compare.
+    let output = command_of(&program(), &home, &["matrix", "verify"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no Matrix device waits"));
+}
+
+#[test]
 fn peer_matrix_a_revoked_token_is_said_once() {
     let Some(server) = Synapse::start("") else { return };
     server.register("bot");
@@ -501,4 +558,26 @@ fn peer_matrix_kills_lose_and_repeat_nothing() {
     drop(gateway);
     let sent = "SELECT COUNT(*) FROM hx_outbox WHERE state != 'sent'";
     assert_eq!(fixture::texts(&home.join("state.db"), sent), ["0"]);
+}
+
+/// Runs by hand: `cargo nextest run -p hermes --ignore-default-filter --run-ignored all --no-capture peer_matrix_memory`.
+#[test]
+#[ignore = "a measurement, read by a person"]
+fn peer_matrix_memory_of_an_idle_gateway() {
+    let Some(server) = Synapse::start("") else { return };
+    server.register("bot");
+    let ann = server.user("ann");
+    let model = model(&json!([]));
+    let allowed = "MATRIX_ALLOWED_USERS=@ann:localhost\n";
+    let with = |more: &str| {
+        let home = home(&model, &server.env(&format!("{allowed}{more}")));
+        let room = ann.room(&json!({"encrypted": more.contains("ENCRYPTION=true"), "direct": true}));
+        let gateway = connected(&home);
+        until("it has joined", || ann.has_bot(&room));
+        ann.says(&room, "hello");
+        ann.until_seen(&room, "hello");
+        super::thousand::memory(&gateway)
+    };
+    println!("MB after one turn, without encryption: {:.1}", with("MATRIX_ENCRYPTION=false\n"));
+    println!("MB after one turn, with encryption: {:.1}", with("MATRIX_ENCRYPTION=true\n"));
 }

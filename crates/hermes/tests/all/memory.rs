@@ -183,3 +183,93 @@ fn files_are_shown_edited_and_put_back() {
     assert!(home.read("memories/MEMORY.md").contains("nine"));
     assert!(hermes(&home, &["memory", "undo", "1"]).contains("changed since"));
 }
+
+#[test]
+fn an_account_is_linked_to_a_person_when_it_is_let_in() {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    let pending = |code: &str, id: &str| {
+        json!({code: {"user_id": id, "user_name": "Ann B", "created_at": now}}).to_string()
+    };
+    let home = TempHome::builder()
+        .file("memories/users/telegram/77/USER.md", "Ann keeps bees.")
+        .file(
+            "pairing/telegram-approved.json",
+            json!({"77": {"user_name": "Ann", "approved_at": now}}).to_string(),
+        )
+        .file("pairing/slack-pending.json", pending("ABCD2345", "U1"))
+        .file("pairing/discord-pending.json", pending("WXYZ2345", "9"))
+        .file("pairing/matrix-pending.json", pending("QRST2345", "@ann:x"))
+        .build()
+        .unwrap();
+    let refused = hermes(&home, &["pairing", "approve", "slack", "ABCD2345", "--person", "who: me"]);
+    assert!(refused.contains("nobody was approved"), "{refused}");
+    let linked = hermes(&home, &["pairing", "approve", "slack", "ABCD2345", "--person", "telegram:77"]);
+    assert!(
+        linked.contains("✓ Approved U1") && linked.contains("✓ Linked slack:U1: it has the memory of Ann"),
+        "{linked}"
+    );
+    let linked = hermes(&home, &["pairing", "approve", "discord", "WXYZ2345", "--person", "Ann"]);
+    assert!(linked.contains("✓ Linked discord:9"), "{linked}");
+    for account in ["telegram:77", "slack:U1", "discord:9"] {
+        let shown = hermes(&home, &["memory", "show", "user", "--person", account]);
+        assert!(shown.contains("Ann keeps bees."), "{account}: {shown}");
+    }
+    let config = home.read("config.yaml");
+    assert!(config.contains("Ann:") && !config.contains("matrix"), "{config}");
+    // The owner's memory is another one, and an account belongs to one person.
+    let linked = hermes(&home, &["pairing", "approve", "matrix", "QRST2345", "--person", "owner"]);
+    assert!(linked.contains("it has your own memory"), "{linked}");
+    let shown = hermes(&home, &["memory", "show", "user", "--person", "matrix:@ann:x"]);
+    assert!(!shown.contains("bees"), "{shown}");
+}
+
+const TIDY: &str = r#"{"replies": [
+    {"when": {"user_contains": "1. Ann likes tea"}, "repeat": "forever",
+     "text": "{\"merges\": [{\"notes\": [1, 3], \"text\": \"Ann likes tea, at five\"}], \"contradictions\": []}"}
+], "default": "echo"}"#;
+const NOTES: &str = "Ann likes tea\n§\nthe port is 80\n§\nAnn drinks tea at five\n§\nBob is tall";
+const TIDIED: &str = "the port is 80\n§\nAnn likes tea, at five\n§\nBob is tall";
+
+fn place_with_notes(more: serde_json::Value) -> GatewayHome {
+    let place = GatewayHome::configured(ModelScript::from_yaml("tidy", TIDY).unwrap(), more);
+    std::fs::create_dir_all(place.home.join("memories")).unwrap();
+    std::fs::write(place.home.join("memories/MEMORY.md"), NOTES).unwrap();
+    place
+}
+
+#[test]
+fn a_person_has_the_notes_tidied_and_undoes_it() {
+    // Where each change needs an approval, a person can still have it done.
+    let place = place_with_notes(json!({"memory": {"write_approval": true}}));
+    let notes = || place.home.read("memories/MEMORY.md");
+    let seen = hermes(&place.home, &["memory", "consolidate", "--dry-run"]);
+    assert!(
+        seen.contains("  - Ann likes tea\n  - Ann drinks tea at five\n  + Ann likes tea, at five"),
+        "{seen}"
+    );
+    let seen = hermes(&place.home, &["memory", "consolidate"]);
+    assert!(seen.contains("nobody can be asked"), "{seen}");
+    assert_eq!(notes(), NOTES);
+    let seen = hermes(&place.home, &["memory", "consolidate", "--yes"]);
+    assert!(seen.contains("✓ Changed"), "{seen}");
+    assert_eq!(notes(), TIDIED);
+    let seen = hermes(&place.home, &["memory", "log"]);
+    assert!(seen.contains("tidying"), "{seen}");
+    let asked = place.server.request_count();
+    assert!(hermes(&place.home, &["memory", "consolidate", "--yes"]).contains("Nothing to tidy"));
+    assert_eq!(place.server.request_count(), asked, "a file that did not change is not sent");
+    hermes(&place.home, &["memory", "undo"]);
+    assert_eq!(notes(), NOTES);
+}
+
+#[test]
+fn an_idle_gateway_tidies_the_notes() {
+    let place = place_with_notes(json!({"memory": {"consolidation": {"idle_minutes": 0}}}));
+    let running = place.start();
+    super::support::until("the notes are tidied", || place.home.read("memories/MEMORY.md") == TIDIED);
+    super::support::until("that is written down", || place.home.join("memories/consolidation.json").exists());
+    drop(running);
+    let tidied =
+        |request: &hermes_testkit::RecordedRequest| request.body_text().contains("You tidy a list of notes");
+    assert_eq!(place.server.requests().iter().filter(|request| tidied(request)).count(), 1);
+}

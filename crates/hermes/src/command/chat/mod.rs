@@ -35,14 +35,17 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 
-use hermes_config::{Config, Env};
+use hermes_config::{Config, Env, ProgramSurface};
+use hermes_gateway::process::running_pid;
 use hermes_store::SessionSummary;
+use hermes_types::Cancel;
 
 use crate::cli::ChatArguments;
 use crate::command::curator;
 use crate::command::model_picker;
 use crate::context::ProgramContext;
 use crate::output::Console;
+use crate::wiring::consolidation;
 use crate::wiring::program_runtime::ProgramConfig;
 use crate::wiring::skills::SkillCommands;
 use crate::wiring::{AgentRuntime, bundled_skills};
@@ -151,9 +154,11 @@ fn run_here(
         let Some(opened) = opening::open(&wired.agent, arguments, &context.env, output).await? else {
             return Ok(ExitCode::FAILURE);
         };
-        let done = match question {
-            Some(text) => one_shot::run(&mut wired, opened, text, arguments, context, output).await,
-            None => chat_loop::run(&mut wired, opened, arguments, context, output).await,
+        let done = if let Some(text) = question {
+            one_shot::run(&mut wired, opened, text, arguments, context, output).await
+        } else {
+            consolidate_beside(&wired, context);
+            chat_loop::run(&mut wired, opened, arguments, context, output).await
         };
         let extensions = wired.extensions().clone();
         tokio::join!(wired.command_runtime.shut_down(), wired.mcp().shut_down(), extensions.shut_down());
@@ -163,6 +168,22 @@ fn run_here(
     runtime.shutdown_background();
     wired.agent.store().close().wait()?;
     done
+}
+
+/// Tidies the memory beside a chat, if that is due and no gateway does it. It ends with the chat.
+fn consolidate_beside(wired: &AgentRuntime, context: &ProgramContext) {
+    let clock = wired.agent.clock().clone();
+    let own = ProgramContext { home: context.home.clone(), env: context.env.clone() };
+    let (store, config) = (wired.agent.store().clone(), wired.config.clone());
+    let from = ProgramConfig { context, config: &config };
+    if !wired.loads_rules() || running_pid(&context.home).is_some() || !consolidation::is_due(from, &*clock) {
+        return;
+    }
+    let cancel = Cancel::new();
+    hermes_task::spawn_named("memory-consolidation", &cancel.clone(), async move {
+        let from = ProgramConfig { context: &own, config: &config };
+        consolidation::run(from, ProgramSurface::Cli, &store, &clock, &cancel).await;
+    });
 }
 
 /// Asks about shell hooks that were not approved.

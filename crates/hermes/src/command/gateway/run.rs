@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hermes_agent::{DeferredSessionLogs, SessionLogMode};
 use hermes_channels::WebhookMounts;
 use hermes_config::settings::SecuritySettings;
-use hermes_config::{Config, Env, user_home};
+use hermes_config::{Config, Env, ProgramSurface, user_home};
 use hermes_exec::{release_memory, release_program_pages};
 use hermes_gateway::process::{self, HomeClaim, SendingLock, StateFile};
 use hermes_gateway::{
@@ -36,6 +37,7 @@ use crate::output::Console;
 use crate::wiring::agent_factory::AgentFactory;
 use crate::wiring::agent_spec::RuntimeSpec;
 use crate::wiring::channels::{self, ChannelLocks};
+use crate::wiring::consolidation;
 use crate::wiring::extensions::Extensions;
 use crate::wiring::hooks::HookScripts;
 use crate::wiring::live_agents::{LiveAgents, context as context_of};
@@ -176,6 +178,8 @@ struct GatewayRuntime {
     background: TaskGroup,
     /// Notified when a restart is requested in a chat.
     restart: Arc<Notify>,
+    /// Set while the memory is being tidied.
+    is_consolidating: Arc<AtomicBool>,
     cancel: Cancel,
 }
 
@@ -217,7 +221,9 @@ async fn serve(
     tracing::info!(target: LIFE, "the gateway has stopped");
     match ending {
         ExitMode::NothingUsable => {
-            output.error(&format!("no platform can be reached:\n{reasons}"));
+            // The log has printed the reasons.
+            output
+                .error("no platform can be reached; correct what is said above and start the gateway again");
             state.set("startup_failed", Some(reasons), clock.now());
         }
         ExitMode::Stop | ExitMode::Restart => {
@@ -250,8 +256,7 @@ async fn start(
     let from = ProgramConfig { context: &own, config: &settings.config };
     let spec = RuntimeSpec::service();
     let judge = configured_judge(from, spec.surface, &clock, &store).unwrap_or_else(|error| {
-        // Each turn reports this until it is fixed; everything that needs no model goes on.
-        output.error(&format!("{error:#}"));
+        // Each turn reports this until it is fixed; everything that needs no model goes on. The log prints it.
         tracing::error!(error = format!("{error:#}"), "no model can be used");
         None
     });
@@ -319,6 +324,7 @@ async fn start(
         state,
         background: beside,
         restart,
+        is_consolidating: Arc::default(),
         cancel,
     })
 }
@@ -367,6 +373,7 @@ impl GatewayRuntime {
     async fn wait_for_exit(&mut self, signals: &mut GatewaySignals) -> ExitMode {
         let clock = self.clock.clone();
         let mut released = clock.monotonic();
+        let mut idle_since = clock.monotonic();
         self.release_memory();
         // The exit mode and the deadline, once a stop was requested; running turns may end earlier.
         let mut leaving: Option<(ExitMode, Duration)> = None;
@@ -398,8 +405,11 @@ impl GatewayRuntime {
                     update::report(self.live.home(), self.sender.outbox(), clock.now()).await;
                     let most = if self.active_turns() == 0 { LOGS_WHEN_IDLE } else { LOGS_AT_ONCE };
                     self.logs.write_pending(&self.live.home().sessions(), most, clock.now()).await;
-                    if self.active_turns() == 0 {
+                    if self.active_turns() > 0 {
+                        idle_since = clock.monotonic();
+                    } else {
                         release_program_pages();
+                        self.consolidate_if_idle(&mut idle_since);
                     }
                     None
                 }
@@ -419,6 +429,32 @@ impl GatewayRuntime {
                 _ => {}
             }
         }
+    }
+
+    /// Tidies the memory in the background, once nothing has happened for a while and it is due.
+    fn consolidate_if_idle(&self, idle_since: &mut Duration) {
+        let settings = self.live.current();
+        let minutes = settings.config.int("memory.consolidation.idle_minutes").unwrap_or_default();
+        let wait = Duration::from_secs(u64::try_from(minutes).unwrap_or_default().saturating_mul(60));
+        let now = self.clock.monotonic();
+        if now.saturating_sub(*idle_since) < wait {
+            return;
+        }
+        // The next look comes after the same time.
+        *idle_since = now;
+        let own = context_of(self.live.home(), &settings);
+        if !consolidation::is_due(ProgramConfig { context: &own, config: &settings.config }, &*self.clock)
+            || self.is_consolidating.swap(true, Ordering::AcqRel)
+        {
+            return;
+        }
+        let (store, clock) = (self.store.clone(), self.clock.clone());
+        let (cancel, running) = (self.cancel.clone(), self.is_consolidating.clone());
+        drop(self.background.spawn("memory-consolidation", async move {
+            let from = ProgramConfig { context: &own, config: &settings.config };
+            consolidation::run(from, ProgramSurface::Gateway, &store, &clock, &cancel).await;
+            running.store(false, Ordering::Release);
+        }));
     }
 
     /// Reloads the configuration. Running turns keep the one they began with.
@@ -465,7 +501,8 @@ impl GatewayRuntime {
         for (platform, outlook) in &outlooks {
             lines.push(match outlook {
                 ChannelHealth::Active => format!("  {platform}: connecting"),
-                ChannelHealth::Failed(reason) => format!("  {platform}: {reason}"),
+                // The log has printed the reason.
+                ChannelHealth::Failed(_) => format!("  {platform}: not available"),
             });
         }
         if outlooks.is_empty() && self.api.is_none() && !self.takes_events() {
@@ -517,6 +554,7 @@ impl GatewayRuntime {
             state,
             background: beside,
             restart: _,
+            is_consolidating: _,
             cancel,
         } = self;
         if let Some(WebhookServer { handle, purpose }) = webhooks {

@@ -5,17 +5,21 @@ mod platform;
 mod webhook;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use hermes_channels::{PLATFORMS, Platform};
+use hermes_channels::{Options, PLATFORMS, Platform};
 use hermes_config::env::dotenv;
 use hermes_config::{Config, Env, ManagedMode};
-use hermes_gateway::process;
+use hermes_gateway::{LiveSettings, process};
+use hermes_task::SystemClock;
+use hermes_types::Clock;
 
 use super::service::{self, ForceInstall, ServiceScope};
 use crate::cli::GatewaySetupArguments;
 use crate::context::ProgramContext;
 use crate::output::{Confirmation, Console};
+use crate::wiring::channels::{self, SettingsProblem};
 
 /// An item of the setup menu.
 #[derive(Clone, Copy)]
@@ -145,6 +149,19 @@ impl SetupDialog<'_> {
     fn read(&self) -> (Config, Env) {
         let env = Env::process().with_files(&self.context.home, None);
         (Config::load(&self.context.home, &env), env)
+    }
+
+    /// Checks the settings of a platform; nothing is checked with `--no-check`.
+    fn check(&self, platform: &Platform, options: &Options) -> Result<Result<(), SettingsProblem>> {
+        if self.arguments.no_check {
+            return Ok(Ok(()));
+        }
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let live = LiveSettings::new(self.context.home.clone(), Env::process(), std::env::temp_dir());
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let checked = runtime.block_on(channels::check(platform, options, &live, &clock));
+        runtime.shutdown_background();
+        Ok(checked)
     }
 
     /// Asks for a port until a number is given; an empty answer keeps the present one.

@@ -9,7 +9,8 @@ use hermes_config::{Config, Env};
 use hermes_types::{PlatformTrait, platform_has};
 
 use super::{SetupDialog, SetupState};
-use crate::wiring::channels::options;
+use crate::output::Confirmation;
+use crate::wiring::channels::{SettingsProblem, options};
 
 pub(super) fn state(platform: &Platform, config: &Config, env: &Env) -> SetupState {
     let present = options(platform, config, env);
@@ -52,12 +53,39 @@ pub(super) fn configure(dialog: &SetupDialog<'_>, platform: &Platform) -> Result
     }
     let written: Vec<(&str, &str)> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
     if !written.is_empty() {
+        if !is_accepted(dialog, platform, &written)? {
+            dialog.output.line("Nothing was changed.");
+            return Ok(());
+        }
         dialog.save(&written)?;
     }
     ask_who_gets_in(dialog, platform)?;
     let (config, env) = dialog.read();
     explain_access(dialog, platform, &options(platform, &config, &env));
     Ok(())
+}
+
+/// Checks the values before they are stored. Tells whether to store them; without a terminal, wrong ones are an error.
+fn is_accepted(dialog: &SetupDialog<'_>, platform: &Platform, values: &[(&str, &str)]) -> Result<bool> {
+    let given = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let (config, env) = dialog.read();
+    let options = options(platform, &config, &env.with_variables(given));
+    match dialog.check(platform, &options)? {
+        Ok(()) => Ok(true),
+        Err(SettingsProblem::Unchecked(why)) => {
+            dialog
+                .output
+                .line(&format!("  {} could not be asked whether this is right: {why}", platform.label()));
+            Ok(true)
+        }
+        Err(SettingsProblem::Invalid(why)) if dialog.arguments.yes || !dialog.output.can_ask() => {
+            bail!("{why}; nothing was changed (`--no-check` stores it all the same)")
+        }
+        Err(SettingsProblem::Invalid(why)) => {
+            dialog.output.error(&why);
+            Ok(dialog.output.confirm("Store it all the same?") == Confirmation::Yes)
+        }
+    }
 }
 
 /// Returns the values given by flags. A name the platform does not have is an error.
