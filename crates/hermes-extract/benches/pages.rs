@@ -1,6 +1,6 @@
 //! What reading a page costs: an article of half a megabyte, a table of the same size, and a page of five megabytes.
 //!
-//! `cargo bench -p hermes-extract`. Prints a table beside the budget and judges nothing: a timing is no test.
+//! `cargo bench -p hermes-extract`, or with the beginning of a name behind `--`. Prints a table beside the budget and judges nothing: a timing is no test.
 #![expect(clippy::print_stdout, reason = "the table is what a benchmark is for")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
@@ -32,6 +32,10 @@ fn main() {
 }
 
 fn report(name: &str, page: &str) {
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
+    if wanted.is_some_and(|wanted| !name.starts_with(&wanted)) {
+        return;
+    }
     let mut times: Vec<Duration> = (0..RUNS)
         .map(|_| {
             let start = Instant::now();

@@ -3,7 +3,7 @@
 //! The page is parsed once to remove what nobody sees and to find the article. Where most of the text is outside the
 //! article, as in forums and lists, the whole page without its navigation is converted instead.
 
-use dom_query::{Document, NodeRef};
+use dom_query::{Document, Element, NodeRef};
 use dom_smoothie::{Config, Readability};
 use htmd::HtmlToMarkdown;
 use htmd::options::{BulletListMarker, HrStyle, Options};
@@ -13,12 +13,16 @@ use crate::data_table::DataTables;
 use crate::markup_cost::is_affordable;
 use crate::{plain_markup, tidy};
 
-/// What a reader of the page does not see, or cannot use. Hidden text is removed because only a model would read it.
-const UNSEEN: &str = "script, style, template, noscript, iframe, object, embed, canvas, svg, button, input, select, \
-                      textarea, dialog, [hidden], [aria-hidden=\"true\"], [style*=\"display:none\"], \
-                      [style*=\"display: none\"], [style*=\"visibility:hidden\"], [style*=\"visibility: hidden\"], \
-                      [style*=\"font-size:0\"], [style*=\"opacity:0\"], img[src^=\"data:\"], a.headerlink, a.anchor, \
-                      a.anchorjs-link";
+/// Elements that a reader of the page does not see, or cannot use.
+const UNSEEN: [&str; 14] = [
+    "script", "style", "template", "noscript", "iframe", "object", "embed", "canvas", "svg", "button",
+    "input", "select", "textarea", "dialog",
+];
+/// Styles that hide an element. Hidden text is removed because only a model would read it.
+const HIDING_STYLES: [&str; 6] =
+    ["display:none", "display: none", "visibility:hidden", "visibility: hidden", "font-size:0", "opacity:0"];
+/// Classes of links to the heading they stand at.
+const ANCHOR_CLASSES: [&str; 3] = ["headerlink", "anchor", "anchorjs-link"];
 /// What surrounds the contents of a page.
 const SURROUNDINGS: &str =
     "nav, footer, aside, [role=\"navigation\"], [role=\"banner\"], [role=\"contentinfo\"]";
@@ -92,7 +96,7 @@ pub(crate) fn fragment(markup: &str, url: &str) -> String {
     if is_too_deep(&document) {
         return plain_markup::text_of(markup);
     }
-    document.select(UNSEEN).remove();
+    remove_unseen(&document);
     if let Ok(base) = Url::parse(url) {
         resolve_links(&document, &base);
     }
@@ -128,7 +132,7 @@ fn whole(markup: &str, base: &PageAddress) -> String {
 
 /// Removes what is not read, and makes the code of old pages recognizable.
 fn prepare(document: &Document) {
-    document.select(UNSEEN).remove();
+    remove_unseen(document);
     for node in document.select(SURROUNDINGS).nodes() {
         // The footer of an article belongs to it.
         if !node.ancestors_it(None).any(|parent| parent.is("article, main, [role=\"main\"]")) {
@@ -139,6 +143,34 @@ fn prepare(document: &Document) {
         let code = format!("<code>{}</code>", node.inner_html());
         node.set_html(code);
     }
+}
+
+/// Removes what nobody sees. One walk over a large page takes a fraction of a selector with as many parts.
+fn remove_unseen(document: &Document) {
+    let all = document.root().descendants_it();
+    let unseen: Vec<NodeRef<'_>> =
+        all.filter(|node| node.element_ref().is_some_and(|element| is_unseen(&element))).collect();
+    for node in unseen {
+        node.remove_from_parent();
+    }
+}
+
+fn is_unseen(element: &Element) -> bool {
+    let name: &str = &element.name.local;
+    UNSEEN.contains(&name)
+        || element.attrs.iter().any(|attribute| {
+            let value: &str = &attribute.value;
+            match &*attribute.name.local {
+                "hidden" => true,
+                "aria-hidden" => value == "true",
+                "style" => HIDING_STYLES.iter().any(|style| value.contains(style)),
+                "src" => name == "img" && value.starts_with("data:"),
+                "class" => {
+                    name == "a" && value.split_ascii_whitespace().any(|class| ANCHOR_CLASSES.contains(&class))
+                }
+                _ => false,
+            }
+        })
 }
 
 fn short_title(title: &str) -> String {

@@ -31,9 +31,10 @@ pub use environment::TokenizerFile;
 pub use environment::{
     AgentLoopResult, ChatTokenizer, CommandResult, DataEnvironment, EnvironmentFlags, EnvironmentMeans,
     EnvironmentMode, EnvironmentObserver, EnvironmentReport, EnvironmentRun, EnvironmentSettings,
-    EvaluatedItem, EvaluationPriority, FlagValue, InferenceServerSettings, ItemPlace, JudgedRollout,
-    ModelJudge, ModelServers, ProgramEnvironment, RolloutToolError, RolloutTools, SHIPPED_ENVIRONMENTS,
-    ServerType, SettingLayers, ShippedEnvironment, SpecialTokens, TrainingEnvironment,
+    EvaluatedItem, EvaluationPriority, FlagValue, ImageReuse, InferenceServerSettings, ItemPlace,
+    JudgedRollout, ModelJudge, ModelServers, ProgramEnvironment, RolloutToolError, RolloutTools,
+    SHIPPED_ENVIRONMENTS, ServerType, SettingLayers, ShippedEnvironment, SpecialTokens, TaskImageBuilder,
+    TrainingEnvironment,
 };
 pub use error::Error;
 pub use queue::{

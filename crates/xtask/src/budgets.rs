@@ -3,6 +3,7 @@
 //! Timings are printed and judged here, on a release build, and never in a unit test.
 
 mod gateway;
+mod pages;
 mod program;
 mod screen;
 mod skills;
@@ -39,6 +40,7 @@ pub(crate) fn run() -> Result<ExitCode> {
     let binary = std::env::current_exe()?.with_file_name("hermes");
     let mut figures = store::measure()?;
     figures.extend(skills::measure()?);
+    figures.extend(pages::measure()?);
     figures.extend(program::measure(&binary)?);
     figures.extend(tools::measure(&binary)?);
     figures.extend(screen::measure(&binary)?);

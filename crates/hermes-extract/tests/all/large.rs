@@ -1,6 +1,7 @@
 //! Large pages, in which no article is searched for.
 
 use hermes_extract::extract;
+use proptest::prelude::*;
 
 fn text_of(page: &str) -> String {
     extract(page.as_bytes(), Some("text/html"), "https://example.com/folder/page.html").unwrap().text
@@ -56,7 +57,7 @@ fn a_page_that_has_the_marks_of_tables_in_its_text_keeps_them() {
         table(3000, row)
     );
     let text = text_of(&page);
-    assert!(text.starts_with("\u{f8ff}0\u{f8ff} and \u{f8ff}\u{f8ff}"), "{}", &text[..60]);
+    assert!(text.starts_with("\u{f8ff}0\u{f8ff} and \u{f8ff}\u{f8ff}"), "{:?}", text.lines().next());
     assert_eq!(text.matches("berth seven").count(), 3000);
 }
 
@@ -75,4 +76,42 @@ fn a_large_page_that_marks_its_article_has_only_that() {
     // Without a mark, the article is searched for.
     let text = text_of(&format!("<html><body><div>{body}</div></body></html>"));
     assert_eq!(text.matches("two ledgers").count(), 4000);
+}
+
+/// What a cell may hold.
+const PIECES: [&str; 16] = [
+    "word",
+    " ",
+    "\n",
+    "|",
+    "`",
+    "*",
+    "[",
+    "](x)",
+    "<b> bold</b>",
+    "<a href='/y'>li|nk </a>",
+    "<code></code>",
+    "<br>",
+    "<img src=a alt='p|q'>",
+    "<p>",
+    "&amp;",
+    "\u{f8ff}0\u{f8ff}",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn whatever_cells_hold_a_row_stays_a_row(cell in proptest::collection::vec(0..PIECES.len(), 0..12)) {
+        let cell: String = cell.into_iter().map(|piece| PIECES[piece]).collect();
+        let row = format!("<tr><td>first {cell}</td><td>last of the row, {}</td></tr>", "long ".repeat(8));
+        let page = format!("<html><body>{}<p>behind</p></body></html>", table(3000, &row));
+        let text = text_of(&page);
+        prop_assert_eq!(text.matches("last of the row").count(), 3000);
+        if !cell.contains("<p>") {
+            prop_assert!(text.contains("behind"));
+            let rows = text.lines().filter(|line| line.starts_with("| first") && line.ends_with(" |"));
+            prop_assert_eq!(rows.count(), 3000, "{}", cell);
+        }
+    }
 }

@@ -7,6 +7,7 @@ use super::agent_loop::AgentLoopResult;
 use super::judge::ModelJudge;
 use super::rollout_tools::RolloutTools;
 use super::settings::EnvironmentSettings;
+use super::task_images::ImageReuse;
 
 /// A rollout that is to be judged.
 #[expect(missing_debug_implementations, reason = "it borrows ports")]
@@ -71,6 +72,16 @@ pub trait TrainingEnvironment: Send + Sync {
         let text = |name: &str| item.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
         let image = text("image").or_else(|| text("docker_image")).map(str::to_owned);
         ItemPlace { cwd: text("cwd").filter(|_| image.is_some()).map(str::to_owned), image }
+    }
+
+    /// Returns the packed folder from which the image of an item is built, if it has none yet, and whether an image that is there is used.
+    fn packed_image<'a>(
+        &self,
+        item: &'a Value,
+        settings: &EnvironmentSettings,
+    ) -> Option<(&'a str, ImageReuse)> {
+        let _ = (item, settings);
+        None
     }
 
     /// Prepares the place before the model begins.

@@ -25,6 +25,7 @@ mod serve;
 mod servers;
 mod settings;
 mod shipped;
+mod task_images;
 mod tokenizer;
 #[cfg(feature = "tokenizers")]
 mod tokenizer_file;
@@ -44,6 +45,7 @@ pub use settings::{
     EnvironmentSettings, EvaluationPriority, FlagValue, InferenceServerSettings, ServerType, SettingLayers,
 };
 pub use shipped::{SHIPPED_ENVIRONMENTS, ShippedEnvironment};
+pub use task_images::{ImageReuse, TaskImageBuilder};
 pub use tokenizer::{ChatTokenizer, SpecialTokens};
 #[cfg(feature = "tokenizers")]
 pub use tokenizer_file::TokenizerFile;

@@ -22,6 +22,7 @@ use super::rollout_tools::RolloutTools;
 use super::sequence::{SequenceTracker, TokenSequence};
 use super::servers::{ModelServers, RequestPurpose};
 use super::settings::EnvironmentSettings;
+use super::task_images::TaskImageBuilder;
 use super::tokenizer::ChatTokenizer;
 use crate::batch::{DatasetRow, DistributionSampler, RolloutAgents, find_distribution};
 use crate::error::Error;
@@ -40,6 +41,8 @@ pub struct EnvironmentMeans {
     pub servers: Arc<ModelServers>,
     pub net: HttpClient,
     pub tokenizer: Option<Arc<dyn ChatTokenizer>>,
+    /// Builds images of tasks, where their commands run in containers of this machine.
+    pub images: Option<Arc<TaskImageBuilder>>,
     pub clock: Arc<dyn Clock>,
 }
 
@@ -213,7 +216,13 @@ impl RolloutPool {
         cancel: &Cancel,
     ) -> Result<JudgedResult, String> {
         let Self { environment, means, settings, .. } = self;
-        let place = environment.place(item);
+        let mut place = environment.place(item);
+        if let Some((packed, reuse)) = environment.packed_image(item, settings) {
+            let images = means.images.as_ref().ok_or(
+                "an image is built from `environment_tar` only for terminal.backend docker; name one in `docker_image`",
+            )?;
+            place.image = Some(images.image(packed, reuse, cancel).await?);
+        }
         let row = DatasetRow { image: place.image, cwd: place.cwd, ..DatasetRow::default() };
         means.agents.prepare(task, &row, cancel).await?;
         if row.image.is_none() {

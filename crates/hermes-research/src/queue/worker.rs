@@ -134,16 +134,15 @@ impl WorkerState {
     async fn claim(&self) -> Result<Option<LeasedItem>, Error> {
         self.waiting.fetch_add(1, Relaxed);
         let mut claimed = self.claimed.lock().await;
-        let result = match claimed.pop_front() {
-            Some(item) => Ok(Some(item)),
-            None => {
-                let wanted = self.waiting.load(Relaxed);
-                let found = self.worker.queue.claim(&self.worker.owner, wanted).await;
-                found.map(|items| {
-                    claimed.extend(items);
-                    claimed.pop_front()
-                })
-            }
+        let result = if let Some(item) = claimed.pop_front() {
+            Ok(Some(item))
+        } else {
+            let wanted = self.waiting.load(Relaxed);
+            let found = self.worker.queue.claim(&self.worker.owner, wanted).await;
+            found.map(|items| {
+                claimed.extend(items);
+                claimed.pop_front()
+            })
         };
         self.waiting.fetch_sub(1, Relaxed);
         result

@@ -138,6 +138,7 @@ async fn process(
         net,
         tokenizer: Some(Arc::new(ByteTokenizer)),
         clock,
+        images: None,
     };
     let run = EnvironmentRun::new(
         environment,

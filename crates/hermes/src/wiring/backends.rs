@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hermes_config::expand_tilde;
 use hermes_config::settings::{CommandBackend, TerminalSettings};
+use hermes_config::{Env, expand_tilde};
 use hermes_exec::{
     Backend, ContainerNetwork, CredentialFiles, DaytonaAccount, DaytonaBackend, DaytonaOptions,
     DockerBackend, DockerEngine, DockerOptions, ForwardedVariables, InstanceRetention, OutputBounds,
@@ -36,6 +36,14 @@ pub(crate) struct BackendBuilder<'a> {
     /// The value of `code_execution.python`.
     pub(crate) python: Option<String>,
     pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// Returns the environment of client programs, such as `docker`. Their settings may also be in the home's `.env`.
+pub(crate) fn client_variables(env: &Env) -> Variables {
+    let is_clients = |name: &&str| CLIENT_SETTINGS.iter().any(|prefix| name.starts_with(prefix));
+    let passed: Vec<String> =
+        env.iter().map(|(name, _)| name).filter(is_clients).map(str::to_owned).collect();
+    child_variables(env, &passed)
 }
 
 impl BackendBuilder<'_> {
@@ -75,8 +83,8 @@ impl BackendBuilder<'_> {
 
     fn docker(&self) -> Result<Arc<dyn Backend>, String> {
         let settings = self.settings;
-        let engine =
-            DockerEngine::find(self.variables(), self.clock.clone()).map_err(|error| error.to_string())?;
+        let engine = DockerEngine::find(client_variables(&self.context.env), self.clock.clone())
+            .map_err(|error| error.to_string())?;
         let options = DockerOptions {
             task: String::new(),
             image: settings.docker_image.clone(),
@@ -108,7 +116,7 @@ impl BackendBuilder<'_> {
             temp: sandbox::temp_folder(self.context),
             bounds: OutputBounds::default(),
         };
-        SshHost::new(options, self.variables(), self.clock.clone())
+        SshHost::new(options, client_variables(&self.context.env), self.clock.clone())
             .map(|host| Arc::new(host) as Arc<dyn Backend>)
             .map_err(|error| error.to_string())
     }
@@ -123,7 +131,7 @@ impl BackendBuilder<'_> {
             records: self.context.home.join("singularity_snapshots.json"),
             disk_warning: warning.unwrap_or(DISK_WARNING_GB),
         };
-        let host = SingularityHost::find(host, self.variables(), self.clock.clone())
+        let host = SingularityHost::find(host, client_variables(&self.context.env), self.clock.clone())
             .map_err(|error| error.to_string())?;
         let options = SingularityOptions {
             task: String::new(),
@@ -157,16 +165,6 @@ impl BackendBuilder<'_> {
 
     pub(super) fn client(&self) -> Result<HttpClient, String> {
         HttpClient::new(net_config(&self.context.env, &self.clock)).map_err(|error| error.to_string())
-    }
-
-    /// Returns the environment of the client programs.
-    fn variables(&self) -> Variables {
-        // Settings of the clients may also be in the home's `.env`.
-        let env = &self.context.env;
-        let is_clients = |name: &&str| CLIENT_SETTINGS.iter().any(|prefix| name.starts_with(prefix));
-        let passed: Vec<String> =
-            env.iter().map(|(name, _)| name).filter(is_clients).map(str::to_owned).collect();
-        child_variables(env, &passed)
     }
 
     /// Returns the variables commands get: only those that are named. The process environment wins over `.env`.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use hermes_config::Config;
+use hermes_config::settings::{CommandBackend, TerminalSettings};
 use hermes_config::yaml::{KeyPath, YamlValue};
 use hermes_exec::ProgramRunner;
 use hermes_model::provider::ProviderChoice;
@@ -12,13 +13,14 @@ use hermes_net::HttpClient;
 use hermes_research::{
     DataEnvironment, EnvironmentFlags, EnvironmentMeans, EnvironmentMode, EnvironmentSettings,
     InferenceServerSettings, ModelServers, ProgramEnvironment, SHIPPED_ENVIRONMENTS, SettingLayers,
-    TrainingEnvironment,
+    TaskImageBuilder, TrainingEnvironment,
 };
 use hermes_tools::TOOLSETS;
 use hermes_types::Clock;
 use serde_json::{Map, Value, json};
 
 use super::agent_spec::RuntimeSpec;
+use super::backends::client_variables;
 use super::child_variables;
 use super::model::{choose_models, net_config};
 use super::program_runtime::ProgramConfig;
@@ -147,6 +149,7 @@ impl ConfiguredEnvironment {
             servers: ModelServers::new(self.servers.clone(), net.clone(), clock.clone()),
             net,
             tokenizer: self.tokenizer(from.context)?,
+            images: image_builder(from, clock),
             clock: clock.clone(),
         };
         Ok((means, agents))
@@ -178,6 +181,16 @@ impl ConfiguredEnvironment {
     fn tokenizer(&self, _: &ProgramContext) -> Result<Option<Arc<dyn hermes_research::ChatTokenizer>>> {
         Ok(None)
     }
+}
+
+/// Returns what builds images of tasks, where commands run in containers of this machine.
+fn image_builder(from: ProgramConfig<'_>, clock: &Arc<dyn Clock>) -> Option<Arc<TaskImageBuilder>> {
+    let ProgramConfig { context, config } = from;
+    let backend = TerminalSettings::resolve(config, &context.env).backend;
+    (CommandBackend::parse(&backend) == Some(CommandBackend::Docker)).then(|| {
+        let programs = ProgramRunner::new(client_variables(&context.env), clock.clone());
+        Arc::new(TaskImageBuilder::new(programs, context.home.join("cache/task-images")))
+    })
 }
 
 /// Describes the environments that come with the program.

@@ -287,6 +287,94 @@ fn tasks_of_a_benchmark_are_judged_by_their_own_tests() {
     assert!(files.iter().any(|name| name.starts_with("samples_20")), "{files:?}");
 }
 
+/// Returns what an evaluation wrote about each task.
+fn samples(stage: &Stage) -> String {
+    let files = fs::read_dir(stage.folder.path().join("evals")).unwrap().flatten();
+    let named = files.filter(|file| file.file_name().to_string_lossy().starts_with("samples_"));
+    named.map(|file| fs::read_to_string(file.path()).unwrap()).collect()
+}
+
+/// Packs a folder with a Dockerfile.
+fn packed(dockerfile: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("Dockerfile"), dockerfile).unwrap();
+    fs::write(folder.path().join("note"), "from the image\n").unwrap();
+    let tar = Command::new("tar").args(["-cz", "-C"]).arg(folder.path()).arg(".").output().unwrap();
+    assert!(tar.status.success(), "{tar:?}");
+    data_encoding::BASE64.encode(&tar.stdout)
+}
+
+#[test]
+fn without_docker_a_task_that_needs_its_image_built_says_so() {
+    let stage = Stage::new();
+    let task = json!({"task_name": "built", "instruction": "RUN true", "test_sh": "true", "environment_tar": "H4s="});
+    stage.write("bench.jsonl", &task.to_string());
+    let flags = ["--env.dataset_name=bench.jsonl", "--env.data_dir_to_save_evals=evals"];
+    let seen = stage.env(&[&["terminal-bench-2", "evaluate"][..], &flags].concat());
+    assert!(seen.contains("\"eval/passed\": 0"), "{seen}");
+    let samples = samples(&stage);
+    assert!(samples.contains("only for terminal.backend docker"), "{samples}");
+}
+
+#[test]
+fn peer_docker_the_image_of_a_task_is_built_from_its_packed_folder() {
+    let found =
+        std::env::var("HERMES_TEST_DOCKER_HOST").ok().zip(std::env::var("HERMES_TEST_DOCKER_IMAGE").ok());
+    let Some((address, image)) = found else {
+        return hermes_testkit::peer_is_missing(
+            "HERMES_TEST_DOCKER_HOST is not set (scripts/peers/docker start)",
+        );
+    };
+    let stage = Stage::new();
+    let config = format!(
+        "terminal:\n  backend: docker\n  docker_image: {image}\n  docker_network: false\n  docker_read_only: false\n"
+    );
+    let home = TempHome::builder()
+        .config_yaml(&config)
+        .env_file(&format!("DOCKER_HOST={address}\n"))
+        .build()
+        .unwrap();
+    let stage = Stage { home, ..stage };
+    let mark = hermes_types::random_hex(8);
+    let good = packed(&format!("FROM {image}\nLABEL mark={mark}\nCOPY note /app/note\n"));
+    let task = |name: &str, tar: &str| {
+        json!({"task_name": name, "instruction": "RUN cp note seen", "environment_tar": tar,
+            "test_sh": "grep -q 'from the image' /app/seen"})
+    };
+    let broken = packed(&format!("FROM {image}\nCOPY missing /app/\n"));
+    let lines = [task("one", &good), task("two", &good), task("broken", &broken), task("odd", "!")];
+    stage.write("bench.jsonl", &lines.map(|line| line.to_string()).join("\n"));
+    let flags = [
+        "terminal-bench-2",
+        "evaluate",
+        "--env.dataset_name=bench.jsonl",
+        "--env.data_dir_to_save_evals=evals",
+    ];
+    let seen = stage.env(&flags);
+    assert!(seen.contains("\"eval/total\": 4") && seen.contains("\"eval/passed\": 2"), "{seen}");
+    let samples = samples(&stage);
+    assert!(
+        samples.contains("the image of the task was not built") && samples.contains("not base64"),
+        "{samples}"
+    );
+    let images = || {
+        let filter = format!("label=mark={mark}");
+        let list = Command::new("docker")
+            .args(["images", "-q", "--no-trunc", "--filter", &filter])
+            .env("DOCKER_HOST", &address)
+            .output()
+            .unwrap();
+        String::from_utf8(list.stdout).unwrap()
+    };
+    let built = images();
+    assert_eq!(built.lines().count(), 1, "both tasks have the same image: {built}");
+    // Another run uses it.
+    let seen = stage.env(&flags);
+    assert!(seen.contains("\"eval/passed\": 2"), "{seen}");
+    assert_eq!(images(), built);
+    assert_eq!(fs::read_dir(stage.home.path().join("cache/task-images")).unwrap().count(), 0);
+}
+
 /// The trainer's API server, of which nobody here wrote a line.
 struct AtroposServer {
     child: Child,

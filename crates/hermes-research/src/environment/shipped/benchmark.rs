@@ -14,6 +14,7 @@ use super::super::definition::{
 use super::super::item_list::ItemList;
 use super::super::rollout_tools::quote;
 use super::super::settings::EnvironmentSettings;
+use super::super::task_images::ImageReuse;
 
 /// The tasks that cannot run in sandboxes of Modal.
 const NOT_ON_MODAL: [&str; 3] = ["qemu-startup", "qemu-alpine-ssh", "crack-7z-hash"];
@@ -54,6 +55,7 @@ impl TrainingEnvironment for TerminalBenchmark {
             "terminal_lifetime": self.task_timeout + 120,
             "task_timeout": self.task_timeout,
             "test_timeout": 180,
+            "force_build": false,
             "max_concurrent_tasks": 8,
             "eval_concurrency": 0,
             "tests_folder": "/tests",
@@ -66,6 +68,7 @@ impl TrainingEnvironment for TerminalBenchmark {
         let keys = [
             "task_timeout",
             "test_timeout",
+            "force_build",
             "max_concurrent_tasks",
             "eval_concurrency",
             "task_filter",
@@ -103,12 +106,6 @@ impl TrainingEnvironment for TerminalBenchmark {
                 if !is_wanted || is_skipped {
                     continue;
                 }
-                let is_built = item.get("environment_tar").is_some_and(Value::is_string);
-                if is_built && text(item, &["docker_image"]).is_none() {
-                    return Err(format!(
-                        "{name}: `{task}` has no `docker_image`; build its image from `environment_tar` first, and name it there"
-                    ));
-                }
                 kept.push(item.clone());
             }
             // A second set-up changes nothing.
@@ -128,7 +125,19 @@ impl TrainingEnvironment for TerminalBenchmark {
 
     fn place(&self, item: &Value) -> ItemPlace {
         let image = text(item, &["docker_image"]).map(str::to_owned);
-        ItemPlace { cwd: image.is_some().then(|| text(item, &["cwd"]).unwrap_or("/app").to_owned()), image }
+        let has_own = image.is_some() || text(item, &["environment_tar"]).is_some();
+        ItemPlace { cwd: has_own.then(|| text(item, &["cwd"]).unwrap_or("/app").to_owned()), image }
+    }
+
+    fn packed_image<'a>(
+        &self,
+        item: &'a Value,
+        settings: &EnvironmentSettings,
+    ) -> Option<(&'a str, ImageReuse)> {
+        let is_forced = settings.own.get("force_build").and_then(Value::as_bool) == Some(true);
+        let packed = text(item, &["environment_tar"])?;
+        let reuse = if is_forced { ImageReuse::BuildAgain } else { ImageReuse::Reuse };
+        (is_forced || text(item, &["docker_image"]).is_none()).then_some((packed, reuse))
     }
 
     fn reward<'a>(&'a self, rollout: &'a JudgedRollout<'a>) -> BoxFuture<'a, Result<f64, String>> {

@@ -89,7 +89,7 @@ impl Audio {
         self.create_folder()?;
         let started = self.programs.stream(self.program(name, arguments, None, LONGEST_PLAY)).await;
         let stream = started.map_err(|error| format!("{name}: {error}"))?;
-        Ok(SoundSource::Program { stream, rest: Vec::new() })
+        Ok(SoundSource::Program { stream: Box::new(stream), rest: Vec::new() })
     }
 
     /// Plays a file to its end, or until the token is cancelled.
@@ -152,7 +152,7 @@ impl Audio {
 /// Where samples come from while something is recorded.
 pub(super) enum SoundSource {
     Program {
-        stream: OutputStream,
+        stream: Box<OutputStream>,
         /// Half a sample.
         rest: Vec<u8>,
     },

@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(convert(16_000, 2, &[10, 20, -10, -30]), [15, -20]);
         assert_eq!(convert(48_000, 1, &[1, 2, 3, 4, 5, 6, 7]), [2, 5]);
         assert_eq!(convert(8_000, 1, &[7, 9]), [7, 7, 9, 9]);
-        let second = convert(44_100, 2, &[500; 88_200]);
+        let second = convert(44_100, 2, &vec![500; 88_200]);
         assert_eq!((second.len(), second.iter().all(|sample| *sample == 500)), (16_000, true));
     }
 
