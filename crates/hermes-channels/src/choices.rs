@@ -92,6 +92,8 @@ struct AskedQuestion {
 pub(crate) struct IncomingReaction {
     /// The platform's key of the reaction, unique per platform.
     pub(crate) key: String,
+    /// The chat it was made in.
+    pub(crate) chat: String,
     /// The id of the message.
     pub(crate) target: String,
     pub(crate) emoji: String,
@@ -121,7 +123,11 @@ impl AskedQuestions {
 
     /// Returns the answer that a reaction stands for, as if its author had written it; `None` where it is no answer.
     pub(crate) fn answer(&self, reaction: IncomingReaction) -> Option<Envelope> {
-        let question = self.load().into_iter().find(|question| question.id == reaction.target)?;
+        // Who reacts names the message: one of another chat is none of theirs.
+        let is_meant = |question: &AskedQuestion| {
+            question.id == reaction.target && question.place.chat_id == reaction.chat
+        };
+        let question = self.load().into_iter().find(is_meant)?;
         let answer = question.answers.into_iter().find(|answer| is_same(&answer.label, &reaction.emoji))?;
         Some(Envelope {
             platform: self.platform.to_owned(),

@@ -3,7 +3,7 @@
 //! A verification lives in memory only; one that a process leaves behind ends by its time limit on the other side.
 
 use matrix_sdk_crypto::types::requests::OutgoingVerificationRequest;
-use matrix_sdk_crypto::{Sas, SasState, VerificationRequestState};
+use matrix_sdk_crypto::{OlmMachine, Sas, SasState, VerificationRequestState};
 use ruma::events::AnyMessageLikeEvent;
 use ruma::events::key::verification::VerificationMethod;
 use ruma::{TransactionId, UserId};
@@ -82,7 +82,7 @@ impl MatrixKeys {
 
     /// Returns how far a verification is; `None` when it is not known any more.
     pub fn verification_phase(&self, flow: &VerificationFlow) -> Option<VerificationPhase> {
-        if let Some(sas) = self.sas(flow) {
+        if let Some(sas) = sas(&self.machine, flow) {
             return Some(match sas.state() {
                 SasState::KeysExchanged { emojis, decimals } => {
                     let shown = |emoji: &matrix_sdk_crypto::Emoji| VerificationEmoji {
@@ -112,7 +112,7 @@ impl MatrixKeys {
 
     /// Agrees to a verification that the other side has begun. Returns nothing where nothing waits for that.
     pub fn accept_verification(&self, flow: &VerificationFlow) -> Result<Option<KeyRequest>, Error> {
-        let accepted = if let Some(sas) = self.sas(flow) {
+        let accepted = if let Some(sas) = sas(&self.machine, flow) {
             sas.accept()
         } else {
             let user = UserId::parse(&flow.user).map_err(Error::invalid)?;
@@ -124,7 +124,7 @@ impl MatrixKeys {
 
     /// Says that both sides show the same. The other device, or its user, counts as verified once the other side says so, too.
     pub async fn confirm_verification(&self, flow: &VerificationFlow) -> Result<Vec<KeyRequest>, Error> {
-        let Some(sas) = self.sas(flow) else { return Ok(Vec::new()) };
+        let Some(sas) = sas(&self.machine, flow) else { return Ok(Vec::new()) };
         let (requests, signatures) = sas.confirm().await?;
         let mut all = requests.iter().map(KeyRequest::verification).collect::<Result<Vec<_>, _>>()?;
         if let Some(upload) = signatures {
@@ -139,7 +139,7 @@ impl MatrixKeys {
         flow: &VerificationFlow,
         reason: VerificationRefusal,
     ) -> Result<Option<KeyRequest>, Error> {
-        let cancelled = if let Some(sas) = self.sas(flow) {
+        let cancelled = if let Some(sas) = sas(&self.machine, flow) {
             sas.cancel_with_code(match reason {
                 VerificationRefusal::Mismatch => "m.mismatched_sas".into(),
                 VerificationRefusal::Unwanted => "m.user".into(),
@@ -151,11 +151,11 @@ impl MatrixKeys {
         };
         cancelled.map(|request| KeyRequest::verification(&request)).transpose()
     }
+}
 
-    fn sas(&self, flow: &VerificationFlow) -> Option<Box<Sas>> {
-        let user = UserId::parse(&flow.user).ok()?;
-        self.machine.get_verification(&user, &flow.id)?.sas_v1()
-    }
+fn sas(machine: &OlmMachine, flow: &VerificationFlow) -> Option<Box<Sas>> {
+    let user = UserId::parse(&flow.user).ok()?;
+    machine.get_verification(&user, &flow.id)?.sas_v1()
 }
 
 /// The reason why a verification is ended by this side.

@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, BinaryHeap, HashSet};
 
 use hermes_types::{MessageId, SessionId};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Rows, params};
 
 use crate::Store;
 use crate::column;
@@ -299,20 +299,22 @@ fn search(
     let sessions = reader.readable_sessions()?;
     let may_read = session_marks(connection, &sessions)?;
     // More than are wanted, because some are left out when they are read.
-    let mut best = RankedMessages::new(most.saturating_mul(4));
+    let mut comparison =
+        VectorComparison { wanted, may_read: &may_read, best: RankedMessages::new(most.saturating_mul(4)) };
     match vector_blocks::first_look(connection, wanted, &may_read)? {
-        None => compare(connection, "", [], wanted, &may_read, &mut best)?,
+        None => comparison.take(connection.prepare_cached(ALL)?.query([])?)?,
         Some((candidates, PackedRange { oldest, newest })) => {
             // A message that was stored twice has two sketches.
             let ids: BTreeSet<i64> = candidates.best.into_iter().map(|ranked| ranked.id).collect();
+            let mut statement = connection.prepare_cached(BY_ID)?;
             for id in ids {
-                compare(connection, "WHERE message_id = ?1", [id], wanted, &may_read, &mut best)?;
+                comparison.take(statement.query([id])?)?;
             }
             // What an earlier release added has no sketch.
-            compare(connection, "WHERE message_id < ?1", [oldest], wanted, &may_read, &mut best)?;
-            compare(connection, "WHERE message_id > ?1", [newest], wanted, &may_read, &mut best)?;
+            comparison.take(connection.prepare_cached(OUTSIDE)?.query([oldest, newest])?)?;
         }
     }
+    let best = comparison.best;
     let mut found = Vec::new();
     for Ranked { similarity, id } in best.best.into_sorted_vec() {
         let Some(message) = reader.read(id)? else { continue };
@@ -324,38 +326,39 @@ fn search(
     Ok(found)
 }
 
-/// Compares the vectors of a selection.
-fn compare(
-    connection: &Connection,
-    selection: &str,
-    parameters: impl rusqlite::Params,
-    wanted: &QuantizedVector,
-    may_read: &[bool],
-    best: &mut RankedMessages,
-) -> OperationResult<()> {
-    let sql = format!("SELECT message_id, session, scale, numbers FROM hx_vectors {selection}");
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query(parameters)?;
-    while let Some(row) = rows.next()? {
-        let session: i64 = row.get(1)?;
-        let is_readable = usize::try_from(session).ok().and_then(|at| may_read.get(at)).copied();
-        if is_readable != Some(true) {
-            continue;
+const ALL: &str = "SELECT message_id, session, scale, numbers FROM hx_vectors";
+const BY_ID: &str = "SELECT message_id, session, scale, numbers FROM hx_vectors WHERE message_id = ?1";
+const OUTSIDE: &str = "SELECT message_id, session, scale, numbers FROM hx_vectors WHERE message_id < ?1
+    UNION ALL SELECT message_id, session, scale, numbers FROM hx_vectors WHERE message_id > ?2";
+
+/// The comparison of vectors with the one that is looked for.
+struct VectorComparison<'a> {
+    wanted: &'a QuantizedVector,
+    may_read: &'a [bool],
+    best: RankedMessages,
+}
+
+impl VectorComparison<'_> {
+    /// Compares the vectors of these rows.
+    fn take(&mut self, mut rows: Rows<'_>) -> OperationResult<()> {
+        while let Some(row) = rows.next()? {
+            let session: i64 = row.get(1)?;
+            let is_readable = usize::try_from(session).ok().and_then(|at| self.may_read.get(at)).copied();
+            let bytes = row.get_ref(3)?.as_blob().unwrap_or_default();
+            if is_readable != Some(true) || bytes.len() != self.wanted.numbers.len() {
+                continue;
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "it was stored as f32")]
+            let scale = row.get::<_, f64>(2)? as f32;
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "the product of two vectors of bytes is below 2^24 here"
+            )]
+            let similarity = product(&self.wanted.numbers, bytes) as f32 * scale * self.wanted.scale;
+            self.best.offer(similarity, row.get(0)?);
         }
-        let bytes = row.get_ref(3)?.as_blob().unwrap_or_default();
-        if bytes.len() != wanted.numbers.len() {
-            continue;
-        }
-        #[expect(clippy::cast_possible_truncation, reason = "it was stored as f32")]
-        let scale = row.get::<_, f64>(2)? as f32;
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "the product of two vectors of bytes is below 2^24 here"
-        )]
-        let similarity = product(&wanted.numbers, bytes) as f32 * scale * wanted.scale;
-        best.offer(similarity, row.get(0)?);
+        Ok(())
     }
-    Ok(())
 }
 
 /// Returns which numbers of `hx_vector_sessions` stand for these sessions.

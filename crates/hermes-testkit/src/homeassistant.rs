@@ -120,6 +120,7 @@ impl FakeHomeAssistant {
 
     pub fn stop(&mut self) {
         self.0.stop();
+        self.0.update(|world| world.connections.clear());
     }
 
     pub fn start_again(&mut self) -> Result<(), Error> {

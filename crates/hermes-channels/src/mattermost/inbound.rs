@@ -156,9 +156,11 @@ pub(super) fn parse_reaction(frame: &Value, me: &MattermostIdentity) -> Option<I
     let reaction: Value = serde_json::from_str(frame.pointer("/data/reaction")?.as_str()?).ok()?;
     let text = |key: &str| reaction.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let (user, post, name) = (text("user_id")?, text("post_id")?, text("emoji_name")?);
+    let chat = frame.pointer("/broadcast/channel_id")?.as_str()?.to_owned();
     let created = reaction.get("create_at").and_then(Value::as_i64).unwrap_or_default();
     (user != me.id).then(|| IncomingReaction {
         key: format!("{post}|{user}|{name}|{created}"),
+        chat,
         target: post.to_owned(),
         emoji: emoji(name).to_owned(),
         sender: Sender { user_id: Some(user.to_owned()), ..Sender::default() },

@@ -118,6 +118,7 @@ pub(super) fn parse_reaction(
     let target = reaction.get("targetSentTimestamp").and_then(Value::as_u64)?;
     Some(IncomingReaction {
         key: message_id(at, &author),
+        chat: group.map_or_else(|| author.clone(), |group| format!("{GROUP}{group}")),
         target: message_id(target, &settings.account),
         emoji: text(reaction, "emoji")?,
         sender: Sender {

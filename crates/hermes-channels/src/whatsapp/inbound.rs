@@ -105,6 +105,7 @@ pub(super) fn parse_reaction(item: &Value) -> Option<IncomingReaction> {
     let (chat, author, id) = (text("chatId")?, text("senderId")?, text("messageId")?);
     Some(IncomingReaction {
         key: format!("{chat}|{author}|{id}"),
+        chat: by_number(chat, text("chatAltId")).0.to_owned(),
         target: text("targetId")?.to_owned(),
         emoji: text("emoji")?.to_owned(),
         sender: sender(author, text("senderAltId"), text("senderName")),

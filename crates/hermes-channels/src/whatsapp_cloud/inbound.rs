@@ -179,6 +179,7 @@ impl WhatsAppMessage {
         let envelope = self.envelope(Vec::new(), now);
         Some(IncomingReaction {
             key: envelope.platform_key,
+            chat: envelope.place.chat_id,
             target,
             emoji,
             sender: envelope.sender,

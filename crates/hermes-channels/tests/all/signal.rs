@@ -201,6 +201,8 @@ async fn a_reaction_to_a_question_is_its_answer() {
         "emoji": "✅", "targetAuthorNumber": ACCOUNT, "targetSentTimestamp": sent[0].timestamp, "isRemove": true,
     });
     signal.sends(ANN, json!({"message": null, "reaction": taken_back}));
+    // Nobody answers the question of another chat.
+    signal.reacts("+4915100000000", sent[0].timestamp, "✅");
     let at = signal.reacts(ANN, sent[0].timestamp, "❌");
     signal.says(ANN, "last");
     let taken = inbox.until_taken(2).await;

@@ -112,6 +112,9 @@ async fn a_reaction_to_a_question_is_its_answer() {
     reacts("✅", &done);
     reacts("👍", &asked);
     reacts("", &asked);
+    // Nobody answers the question of another chat.
+    let stolen = json!({"event": "reaction", "emoji": "✅", "targetId": asked, "targetFromMe": true});
+    bridge.sends("4915100000000", &stolen);
     running.inbox.refuse_next();
     let id = reacts("✅", &asked);
     bridge.says(ANN, "last");
@@ -120,7 +123,7 @@ async fn a_reaction_to_a_question_is_its_answer() {
     assert_eq!(taken[0].sender.user_id.as_deref(), Some("4915112345678@s.whatsapp.net"));
     assert_eq!((&taken[0].place, taken[0].reply_to.as_ref()), (&chat(), Some(&asked)));
     assert!(taken[0].platform_key.ends_with(&id), "{}", taken[0].platform_key);
-    bridge.until_acknowledged(5).await;
+    bridge.until_acknowledged(6).await;
 }
 
 #[tokio::test]

@@ -249,10 +249,12 @@ async fn a_reaction_to_a_question_is_its_answer() {
     reacts("✅", &first);
     reacts("👍", &asked);
     reacts("", &asked);
+    // Nobody answers the question of another chat.
+    graph.sends("4915100000000", "reaction", &json!({"message_id": asked, "emoji": "✅"}), None);
     let id = reacts("❌", &asked);
     let taken = running.inbox.until_taken(2).await;
     assert_eq!(running.inbox.texts(), ["hello", "/deny #7"]);
     assert_eq!((taken[1].platform_key.as_str(), taken[1].reply_to.as_ref()), (id.as_str(), Some(&asked)));
     assert_eq!(taken[1].sender.handle.as_deref(), Some("+4915112345678"));
-    assert_eq!(graph.until_answered(5).await, [200; 5]);
+    assert_eq!(graph.until_answered(6).await, [200; 6]);
 }

@@ -77,8 +77,8 @@ pub(crate) fn targets(from: ProgramConfig<'_>) -> Vec<ConsolidationTarget> {
     let home = &from.context.home;
     let stores = MemoryStores::open(hermes_agent::ContextFiles::Load, from);
     let is_used = |target: &ConsolidationTarget| match target.file {
-        MemoryFile::Memory => stores.notes.is_some(),
-        MemoryFile::User => stores.profile.is_some(),
+        MemoryFile::Memory => stores.notes.is_some() && stores.rules.notes_elsewhere.is_none(),
+        MemoryFile::User => stores.profile.is_some() && stores.rules.profile_elsewhere.is_none(),
     };
     ConsolidationSchedule::load(home).changed_files(home).into_iter().filter(is_used).collect()
 }
