@@ -95,10 +95,12 @@ impl QueueWorker {
             }));
         }
         group.join().await;
-        for item in state.claimed.lock().await.drain(..) {
-            state.worker.queue.give_back(&item, GiveBack::Unused).await?;
-        }
         state.closings.join().await;
+        for item in state.claimed.lock().await.drain(..) {
+            if let Err(error) = state.worker.queue.give_back(&item, GiveBack::Unused).await {
+                tracing::warn!(%error, "an item was not given back; its lease ends by itself");
+            }
+        }
         let progress = state.worker.runner.progress().snapshot();
         let mut stopped = state.stopped.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if stopped.is_none() && (stop.is_cancelled() || cancel.is_cancelled()) {
