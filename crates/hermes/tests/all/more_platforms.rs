@@ -698,7 +698,8 @@ fn a_gateway_whose_only_platform_cannot_work_ends_with_the_reason() {
     let output = hermes(&home, &["gateway", "run"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(78), "{said}");
-    assert!(said.contains("sms: SMS_WEBHOOK_URL is not set"), "{said}");
+    assert_eq!(said.matches("platform=sms reason=SMS_WEBHOOK_URL is not set").count(), 1, "{said}");
+    assert!(said.contains("error: no platform can be reached; correct what is said above"), "{said}");
 }
 
 /// A home in which all of them are set up, each with a home channel.
