@@ -82,7 +82,10 @@ fn slash_commands() -> Result<String> {
     for command in COMMANDS.iter().filter(|command| command.is_listed()) {
         let arguments =
             if command.arguments.is_empty() { String::new() } else { format!(" {}", command.arguments) };
-        let aliases: String = command.aliases.iter().map(|alias| format!(", `/{alias}`")).collect();
+        let mut aliases = String::new();
+        for alias in command.aliases {
+            write!(aliases, ", `/{alias}`")?;
+        }
         writeln!(
             out,
             "| `/{}{}`{aliases} | {} | {} | {} |",

@@ -24,7 +24,7 @@ use crate::context::ProgramContext;
 use crate::output::Console;
 
 /// The time that a gateway has for its start, beside what its running turns may take.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// The time without any process of the gateway after which it counts as ended.
 const GONE_AFTER: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
