@@ -12,7 +12,7 @@ Usage: install.sh [OPTION]...
   --update            bring the source up to date first; what hermes update does
   --check             with --update: tell whether there is an update, and change nothing
   --yes               with --update: migrate the configuration without asking
-  --allow-unsigned    with HERMES_RELEASE_KEY: install a release without a signature, checked by its checksum alone
+  --allow-unsigned    install releases without a signature, checked by their checksums alone, now and with updates
   --skip-setup        ask nothing
   --no-venv           accepted, no effect
   -h, --help          this text
@@ -236,7 +236,7 @@ from_source() {
 # Puts the new program beside the old one.
 stage_program() {
     mkdir -p "$dir/bin" "$dir/venv/bin"
-    printf '%s\n' "home=$home" "branch=$branch" "source=$source" "release=${HERMES_RELEASE_URL:-}" "key=${HERMES_RELEASE_KEY:-}" \
+    printf '%s\n' "home=$home" "branch=$branch" "source=$source" "release=${HERMES_RELEASE_URL:-}" "key=${HERMES_RELEASE_KEY:-}" "unsigned=$unsigned" \
         "repository=${HERMES_REPO:-}" "profile=${HERMES_BUILD_PROFILE:-}" "target=${CARGO_TARGET_DIR:-}" >"$dir/.hermes-install.new"
     cp "$built" "$dir/bin/.hermes.new"
     chmod 755 "$dir/bin/.hermes.new"

@@ -23,7 +23,7 @@ pub(crate) struct UpdateArguments {
     /// Branch or tag to install, now and with later updates
     #[arg(long, value_name = "REF")]
     pub(crate) branch: Option<String>,
-    /// Install a release without a signature, checked by its checksum alone
+    /// Install releases without a signature, checked by their checksums alone, now and with later updates
     #[arg(long)]
     pub(crate) allow_unsigned: bool,
     /// Check the new program, which the installer has put beside this one, and put it in place

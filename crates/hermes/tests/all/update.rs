@@ -178,6 +178,9 @@ fn a_release_that_nobody_can_be_asked_about_is_refused() {
     let seen = place.update(&["--no-backup", "--allow-unsigned"]);
     assert!(seen.starts_with("exit 0") && !place.is_original(), "{seen}");
     assert_eq!(fs::read(place.place.with_extension("previous")).unwrap(), fs::read(program()).unwrap());
+    // It was allowed for later updates as well.
+    let record = place.home.read("code/.hermes-install");
+    assert!(record.contains("unsigned=--allow-unsigned\n"), "{record}");
 }
 
 #[test]

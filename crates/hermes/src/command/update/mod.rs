@@ -54,6 +54,11 @@ impl Installation {
         }
     }
 
+    /// Tells whether releases without a signature were allowed when it was installed.
+    fn allows_unsigned(&self) -> bool {
+        self.recorded("unsigned").is_some()
+    }
+
     fn recorded(&self, name: &str) -> Option<&str> {
         let line = self.record.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
         line.filter(|value| !value.is_empty())
@@ -80,7 +85,7 @@ pub(crate) fn run(
     if arguments.yes {
         options.push("--yes");
     }
-    if arguments.allow_unsigned {
+    if arguments.allow_unsigned || own.allows_unsigned() {
         options.push("--allow-unsigned");
     }
     if let Some(home) = own.recorded("home") {
