@@ -135,7 +135,10 @@ fn choose(
     let mut named = name::parse(text, &facts);
     let configured =
         || facts.config.is_user_set("model.base_url").then(|| facts.config.text("model.base_url"));
-    if address.is_some() {
+    if let Some(address) = address {
+        if !address.starts_with("http://") && !address.starts_with("https://") {
+            bail!("`{address}` is no address; it begins with http:// or https://. Nothing was changed.");
+        }
         match named.provider.as_deref() {
             None => named = name::parse(&format!("{CUSTOM}:{text}"), &facts),
             Some(CUSTOM) => {}

@@ -53,8 +53,13 @@ fn a_local_server_is_chosen_whatever_was_chosen_before() {
         .env_file("OPENROUTER_API_KEY=sk-or-0123456789\n")
         .build()
         .unwrap();
-    let seen = hermes(&home, &["model", "openrouter:x/y", "--base-url", &server.base_url()]);
-    assert!(seen.starts_with("exit 1") && seen.contains("Nothing was changed"), "{seen}");
+    for refused in [
+        ["model", "openrouter:x/y", "--base-url", &server.base_url()],
+        ["model", "x", "--base-url", "nonsense"],
+    ] {
+        let seen = hermes(&home, &refused);
+        assert!(seen.starts_with("exit 1") && seen.contains("Nothing was changed"), "{seen}");
+    }
     assert_eq!(home.read("config.yaml"), before);
     let seen = hermes(&home, &["model", "test:8b", "--base-url", &server.base_url()]);
     assert!(seen.starts_with("exit 0") && seen.contains("Active provider: custom"), "{seen}");

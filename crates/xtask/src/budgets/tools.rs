@@ -71,10 +71,11 @@ fn turn(
     for _ in 0..RUNS {
         let mut script = ModelScript::new();
         for number in 0..calls {
-            // A file that was read already is not read again.
+            // What was read already is not read again.
             let mut own = arguments.clone();
             if tool == "read_file" {
                 own["offset"] = json!(number + 1);
+                own["limit"] = json!(1);
             }
             script = script.reply(ScriptedReply::tool(tool, own));
         }
